@@ -9,7 +9,7 @@ POLICIES := dtr-oneflow,dte-oneflow,coop
 .PHONY: help setup demo test test-all smoke check format headline figures figures-all gpu docs notebooks clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/.ready ## make .venv with coopsim and all that it needs (CPU only; about 2.5 GB, most of it PyTorch and Triton)
 
@@ -43,6 +43,9 @@ demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coo
 
 test: setup ## the tests (some ten minutes on two cores)
 	$(BIN)/pytest -n auto -m "not slow" --ignore tests/versions
+
+test-%: setup ## the tests of one package, and those that hold the layout: make test-fit (a minute or two)
+	$(BIN)/pytest -n auto -m "not slow" $(wildcard $(addprefix tests/,$* test_$*.py)) tests/test_imports.py tests/test_layout.py
 
 test-all: setup ## the tests and the slow proofs
 	$(BIN)/pytest -n auto

@@ -59,40 +59,26 @@ def _find(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-class _Callable(ModuleType):
-    """A package that is also the function of its name: `coopsim.replay(…)` calls `coopsim.replay.replay`."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return _find(self.__name__.rpartition(".")[2])(*arguments, **options)
-
-    @property
-    def __signature__(self) -> Any:
-        import inspect
-
-        return inspect.signature(_find(self.__name__.rpartition(".")[2]))
-
-
 class _Coopsim(ModuleType):
-    """This package: a package in it that has the name of a function can be called, whoever imports it first."""
+    """This package: where a package in it has a function's name, the name stands for the function."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _PACKAGES and type(value) is ModuleType:
-            value.__class__ = _Callable
-        super().__setattr__(name, value)
+        if name not in _PACKAGES or type(value) is not ModuleType:  # what an import sets, of the package
+            super().__setattr__(name, value)
 
 
 sys.modules[__name__].__class__ = _Coopsim
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = _find(name)
+    if name in _PACKAGES:  # so that coopsim.replay.loop is found, too, once it is imported
+        value.__dict__ = importlib.import_module(f"{__name__}.{name}").__dict__
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+    return sorted([*_WHERE, "__version__"])

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pydoc
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def test_importing_it_imports_nothing_heavy() -> None:
 
 
 def test_all_names_are_there() -> None:
-    assert set(PUBLIC) <= set(dir(coopsim))
+    assert set(PUBLIC) <= set(dir(coopsim)) == {*coopsim.__all__, "__version__"}
     assert all(callable(getattr(coopsim, name)) for name in PUBLIC)
     with pytest.raises(AttributeError, match="no attribute 'reply'"):
         coopsim.reply  # noqa: B018
@@ -49,6 +50,14 @@ s = coopsim.replay(t, "lru", "100%", steps=1)
 print(s.header["outcome"], coopsim.validate(s, t), len(coopsim.sweep(t, "lru", "100%", steps=1)))
 """
     assert alone(code) == "ok [] 1"
+
+
+def test_help_shows_the_functions() -> None:
+    for name in ("replay", "capture", "sweep", "validate", "fit"):
+        assert pydoc.render_doc(getattr(coopsim, name)).startswith(
+            f"Python Library Documentation: function {name} in"
+        ), name
+    assert alone("import coopsim.replay.score as a, coopsim; print(coopsim.replay.score is a)") == "True"
 
 
 def test_the_issue_s_example(bert: coopsim.Trace) -> None:

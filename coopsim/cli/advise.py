@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list["Remedy"]:
-    from coopsim.fit import unverified
+    from coopsim.fit.remedies import unverified
     from coopsim.phantom import profiles
 
     context_bytes = profiles.get(found["gpu"]).context.training_bytes if found["gpu"] else 0

@@ -12,7 +12,7 @@ from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
     from coopsim.fit import Fit, Remedy, Search
-    from coopsim.fit.which import EveryCard, Which
+    from coopsim.fit.searching.which import EveryCard, Which
     from coopsim.script import Script
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
-    from coopsim.fit.which import EveryCard
+    from coopsim.fit.searching.which import EveryCard
     from coopsim.script import Script
 
     given = ("memory", "apply", "patch", "replay_steps", "lengths")

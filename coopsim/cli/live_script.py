@@ -1,4 +1,4 @@
-"""Run a training script with a guest of `live`, for `coopsim live run` and `live plan`."""
+"""Run a training script with a plugin of `live`, for `coopsim live run` and `live plan`."""
 
 import argparse
 import importlib.util
@@ -15,7 +15,7 @@ from coopsim.live import settings
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
-from coopsim.script import data
+from coopsim.script.reporting import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
-    """Return the script with its guest, which is given `told` (live.guest.Request).
+    """Return the script with its plugin, which is given `told` (live.guest.Request).
 
     memory_bytes: the card's memory, if not its own. Raises CoopsimError for bad options, and for a bad plan file.
     """
@@ -61,7 +61,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         traceback=args.traceback,
         output=2 if args.json else None,
         variables=() if memory_bytes else settings.variables(),
-        guest="coopsim.live.guest",
+        plugin="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )
 
@@ -123,13 +123,13 @@ def no_arena() -> str:
 
 
 def said_by(script: "Script") -> dict[str, Any]:
-    """Run the script, and return the guest's report of the process that took most steps."""
-    from coopsim.script import guests
+    """Run the script, and return the plugin's report of the process that took most steps."""
+    from coopsim.script import plugin_reports
 
-    said = max(guests(script), key=lambda one: int(one["steps"]))
+    said = max(plugin_reports(script), key=lambda one: int(one["steps"]))
     new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}
     _told.update(one["place"] for found in new.values() for one in found)
-    for line in (*data.about_sizes(new["needs_data"], script.masks or "all"), *data.about_loops(new["loops_ended"])):
+    for line in (*words.about_sizes(new["needs_data"], script.masks or "all"), *words.about_loops(new["loops_ended"])):
         note(line)
     return said
 

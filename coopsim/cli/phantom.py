@@ -14,7 +14,8 @@ from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import profiles
 from coopsim.progress import note
-from coopsim.script import data, host_rows, margin, unused_rows
+from coopsim.script import memory
+from coopsim.script.reporting import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def text_of(report: "Report") -> str:
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
         rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
         rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
-    rows += unused_rows.rows(report.unused)
-    rows += host_rows.rows(report.host)
+    rows += words.of_unused(report.unused)
+    rows += words.of_host(report.host)
     rows += phantom_growth.rows(report)
     rows += phantom_long.rows(report.replay) if report.replay else []
     if report.compiled_graphs:
@@ -169,10 +170,10 @@ def text_of(report: "Report") -> str:
             )
         )
     if report.too_close_to_call:
-        why = margin.text(report.needs_bytes, report.memory_bytes)
-        why += margin.of_context(report.needs_bytes, report.memory_bytes, profiles.get(report.gpu).context)
+        why = memory.in_words(report.needs_bytes, report.memory_bytes)
+        why += memory.of_context(report.needs_bytes, report.memory_bytes, profiles.get(report.gpu).context)
         rows.append(("too close", f"to call: needs {human(report.needs_bytes)}, {why}"))
-    rows += data.rows(report)
+    rows += words.of_masks(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
     lines = [f"{name:<16}{value}" for name, value in rows]
@@ -191,7 +192,7 @@ def text_of(report: "Report") -> str:
             "than on a card, up to half as much again; with a C++ compiler it is not"
         )
     lines += [f"caution: the report lacks {part.replace('_', ' ')}: {why}" for part, why in report.lost.items()]
-    lines += data.cautions(report)
+    lines += words.cautions(report)
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.fit.ratio import Ratio
+    from coopsim.fit.searching.ratio import Ratio
     from coopsim.script import Report, Script
 
 _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
@@ -18,7 +18,7 @@ _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "tr
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
-    from coopsim.fit.ratio import search
+    from coopsim.fit.searching.ratio import search
 
     for option in _OPTIONS:
         if getattr(args, option):
@@ -35,7 +35,7 @@ def _say(ratio: float, report: "Report") -> None:
 
 
 def _text(script: "Script", found: "Ratio") -> str:
-    from coopsim.fit.compiled import lines
+    from coopsim.fit.remedies.compiled import lines
 
     rows = [
         ("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated"),
@@ -56,14 +56,14 @@ def _text(script: "Script", found: "Ratio") -> str:
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
     text = "\n".join(f"{name:<16}{value}" for name, value in rows)
-    own = found.as_it_is.guest["own_memory_budgets"]
+    own = found.as_it_is.plugin["own_memory_budgets"]
     if own:
         text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"
     return text
 
 
 def _json(script: "Script", found: "Ratio") -> dict[str, object]:
-    from coopsim.fit.compiled import lines
+    from coopsim.fit.remedies.compiled import lines
 
     report = found.tried[found.value] if found.value is not None else None
     return {
@@ -75,7 +75,7 @@ def _json(script: "Script", found: "Ratio") -> dict[str, object]:
         "peak_device_bytes": report and report.peak_device_bytes,
         "time_ratio": found.time_ratio,
         "lines": lines(found.value) if found.value is not None else [],
-        "own_memory_budgets": found.as_it_is.guest["own_memory_budgets"],
+        "own_memory_budgets": found.as_it_is.plugin["own_memory_budgets"],
         "runs": [
             {"activation_memory_budget": ratio, "outcome": one.outcome, "peak_device_bytes": one.peak_device_bytes}
             for ratio, one in ({1.0: found.as_it_is} | found.tried).items()

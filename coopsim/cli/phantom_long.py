@@ -48,8 +48,8 @@ def run(
     """
     from coopsim.longrun.run import Run
     from coopsim.longrun.verdict import judge
-    from coopsim.script import longer
     from coopsim.script.memory import ENDLESS
+    from coopsim.script.running import longer
 
     file = folder / "steps"
     report = report_of(script, file)

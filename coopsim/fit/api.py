@@ -1,18 +1,22 @@
-"""`coopsim fit` as a function of Python."""
+"""`coopsim fit` as functions of Python: find remedies, and run a script with one."""
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from coopsim import phantom
 from coopsim.errors import named, of_type
-from coopsim.fit.search import Search
-from coopsim.fit.verdict import Fit
+from coopsim.fit.editing.copies import copied
+from coopsim.fit.remedy import Remedy
+from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.searching.executors import changed
+from coopsim.fit.searching.search import Search
 from coopsim.longrun.lengths import read
 from coopsim.observe.data.masks import Choice, checked
 from coopsim.progress import note
-from coopsim.script import Script
+from coopsim.script import Report, Script, run
 from coopsim.script.memory import of_card
 from coopsim.types import CoopsimError, Precision
 
@@ -89,3 +93,16 @@ def fit(
         lengths=str(Path(lengths).absolute()) if lengths is not None else "",
     )
     return Search(it, jobs=jobs, executor=executor, seconds=seconds, say=note).run()
+
+
+def apply(script: Script, remedy: Remedy, *, output: int | None = None) -> Report:
+    """Run a script with a remedy on the phantom GPU, with all of the card's memory, and return the report.
+
+    What runs is a copy of the script with the remedy's lines, as it was verified, or the stand-in for them. `output` is
+    the file descriptor of the script's stdout (None: our own). Raises what coopsim.script.run raises.
+    """
+    script = replace(script, command=remedy.command, output=output)
+    if not remedy.texts:
+        return run(changed(script, remedy.changes))
+    with copied(remedy.command, dict(remedy.texts)) as copy:
+        return run(changed(replace(script, command=copy), remedy.changes.outside_files))

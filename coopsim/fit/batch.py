@@ -1,12 +1,131 @@
 """The batch size: a placeholder in the command, {} or {64} with the size that is wanted, or the script's own calls."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from coopsim.fit.given import Given
+from coopsim.fit.editing.edits import Edit
 from coopsim.types import CoopsimError
 
 _PLACE = re.compile(r"\{(\d*)\}")
+_ADDS_UP = "gradient_accumulation_steps"
+_OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
+
+
+@dataclass(frozen=True)
+class Made:
+    """An object that the script makes, and the user's line that does.
+
+    by: "lines" if that line calls it, "options" if Hugging Face's parser makes it from the command's options, "" if
+    neither. batch: its batch size. times: the number of batches whose gradients it adds up, set by `argument`.
+    """
+
+    type: str
+    file: str
+    line: int
+    by: str
+    batch: int = 0
+    times: int = 1
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The calls of a script that set the batch size.
+
+    arguments: Hugging Face's TrainingArguments, or a subclass. loaders: the data loaders of training steps. adds_up:
+    a Lightning Trainer, or an Accelerator whose `accumulate` is used.
+    """
+
+    arguments: Made | None = None
+    loaders: tuple[Made, ...] = ()
+    adds_up: Made | None = None
+
+    @classmethod
+    def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
+        """Return the calls that the plugin in the script's process has reported (inside/batches.py).
+
+        trainer: whether the script imports transformers' Trainer; without it, TrainingArguments set nothing.
+        """
+        arguments, adds_up = found["arguments"], found["adds_up"]
+        return cls(
+            arguments=Made(**arguments) if arguments and trainer else None,
+            loaders=tuple(Made(**loader) for loader in found["loaders"]),
+            adds_up=Made(**adds_up) if adds_up else None,
+        )
+
+    @property
+    def wanted(self) -> int | None:
+        """The batch size that the calls set: that of the arguments, or else of the loaders; None if these differ.
+
+        None, too, if a library makes the arguments itself.
+        """
+        if self.arguments is not None:
+            return self.arguments.batch if self.arguments.by else None
+        batches = {loader.batch for loader in self.loaders}
+        return next(iter(batches)) if len(batches) == 1 else None
+
+    @property
+    def by_options(self) -> bool:
+        """Whether the command's options set the batch size, by Hugging Face's parser."""
+        return self.arguments is not None and self.arguments.by == "options"
+
+    def edits(self, times: int) -> tuple[Edit, ...]:
+        """Return the edits for batches `times` times smaller, and `times` times as many per optimizer step."""
+        made = self.arguments
+        if made is not None:
+            batch = (("per_device_train_batch_size", -1, str(made.batch // times)),)
+            return tuple(replace(one, arguments=batch + one.arguments) for one in self.adding_up(times))
+        smaller = (("batch_size", _OF_LOADERS, f"{{}} // {times}"),)
+        loaders = (Edit(loader.file, loader.line, loader.type, smaller) for loader in self.loaders)
+        return (*loaders, *self.adding_up(times))
+
+    def adding_up(self, times: int) -> tuple[Edit, ...]:
+        """Return the edits for `times` times as many batches per optimizer step, of the same size.
+
+        () if no line of the user's makes the object that adds up; without such an object, the loop is rewritten.
+        """
+        if self.arguments is not None:
+            arguments, name = self.arguments, _ADDS_UP
+        elif self.adds_up is not None:
+            arguments, name = self.adds_up, self.adds_up.argument
+        else:
+            return tuple(Edit(one.file, times=times) for one in self.loaders[:1])
+        value = (name, -1, str(arguments.times * times))
+        return (Edit(arguments.file, arguments.line, arguments.type, (value,)),) if arguments.by == "lines" else ()
+
+    def command(self, command: tuple[str, ...], times: int, part: int = 0) -> tuple[str, ...]:
+        """Return the command with options for `times` times as many batches per step, of `part` samples (0: as before).
+
+        Unchanged unless the command's options set the batch size (`by_options`).
+
+        >>> made = Made("TrainingArguments", "", 0, "options", batch=8)
+        >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
+        ('a.py', '--per_device_train_batch_size', '2', '--gradient_accumulation_steps', '4')
+        """
+        made = self.arguments
+        if made is None or not self.by_options:
+            return command
+        if part:
+            command = with_option(command, "--per_device_train_batch_size", str(part))
+        return with_option(command, f"--{_ADDS_UP}", str(made.times * times))
+
+
+def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
+    """Return a command with an option ("--name") set to `value`; the option is appended if the command lacks it.
+
+    "-" and "_" in names count as the same.
+    """
+    words = list(command)
+    for i, word in enumerate(words):
+        if word.replace("-", "_").lstrip("_").partition("=")[0] != option.lstrip("-"):
+            continue
+        if "=" in word:
+            words[i] = f"{option}={value}"
+        elif i + 1 < len(words):
+            words[i + 1] = value
+        return tuple(words)
+    return (*words, option, value)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,15 @@ class Changes:
         return self.of_fsdp or bool(self.on_host)
 
     @property
+    def stand_in(self) -> "Changes":
+        """The changes to run for these: for accumulation, gradients are held, and every step is taken.
+
+        Accumulated gradients take memory from the second batch on, and a short trial may end before the optimizer
+        steps.
+        """
+        return self.with_(Changes(hold_gradients=True)) if self.accumulate > 1 else self
+
+    @property
     def outside_files(self) -> "Changes":
         """The changes that no line in the script's files makes: variables, live and cards; `printed` is kept, too."""
         return Changes(
@@ -89,7 +98,7 @@ class Changes:
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
-        """Return the changes as JSON, to be read (`read`) by the guest in the script's process."""
+        """Return the changes as JSON, to be read (`read`) by the plugin in the script's process."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -1,14 +1,14 @@
 """A remedy: what to change in a script so that it fits, and the figures of its trial.
 
-Its kind is the module of coopsim.fit that makes it. There, `proposal` and the like return a remedy without running
-anything; `find` tries remedies by runs of the script, and yields those that suffice: with which it fits the card.
+Its kind is the module of remedies/ that proposes it. There, `proposal` and the like return a remedy that has not been
+tried, and `propose` asks for trials (proposals.py) and keeps those that suffice: with which the script fits the card.
 """
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.edits import Edit
+from coopsim.fit.editing.edits import Edit
 
 #: The keys of --json.
 KEYS = (

@@ -11,7 +11,7 @@ from typing import Any
 import coopsim
 from coopsim import files
 from coopsim.fit.changes import Changes
-from coopsim.fit.edits import Edit
+from coopsim.fit.editing.edits import Edit
 from coopsim.fit.remedy import Remedy
 from coopsim.phantom import build
 from coopsim.script import Script

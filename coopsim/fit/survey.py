@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coopsim.fit.given import Given
+from coopsim.fit.batch import Given
 from coopsim.script import Report
 
 
@@ -148,11 +148,11 @@ class Survey:
 
 
 def read(report: Report, needs_bytes: int) -> Survey:
-    """Return the survey of a run, made of its report, which holds what the guest in its process found (`guest`).
+    """Return the survey of a run, made of its report, which holds what the plugin in its process found (`plugin`).
 
     needs_bytes: the smallest memory for the run, context included.
     """
-    found = report.guest
+    found = report.plugin
     return Survey(
         report=report,
         trains=found["backwards"] > 0,

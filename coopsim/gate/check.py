@@ -9,7 +9,8 @@ from typing import TypeVar
 from coopsim.gate.baseline import Baseline
 from coopsim.gate.lines import Line, at_peak
 from coopsim.gate.peaks import Peaks
-from coopsim.script import Report, Script, data, run, with_other_bound
+from coopsim.script import Report, Script, run, with_other_bound
+from coopsim.script.reporting import words
 from coopsim.snapshot.model import read
 from coopsim.text import human
 
@@ -62,7 +63,7 @@ def check(
         report = with_other_bound(script, run(script, snapshot=snapshot))
         lines, numbers = at_peak(read(snapshot)) if snapshot.exists() else ({}, {})
     before = baseline.runs.get(name) if baseline else None
-    about_data = [*(value for _, value in data.rows(report)), *data.cautions(report)]
+    about_data = [*(value for _, value in words.of_masks(report)), *words.cautions(report)]
     if report.outcome == "oom":
         assert report.out_of_memory
         memory = human(report.memory_bytes)

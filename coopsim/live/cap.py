@@ -84,9 +84,9 @@ class CachingCap:
         return self._before is not None
 
     def higher(self, most: int | None = None) -> bool:
-        """Raise the limit by 1/128 of it, or 2 MiB if that is more, to `most` bytes at most; True.
+        """Raise the limit by 1/128 of it, or by 2 MiB if that is more, to `most` bytes at most; return whether it was.
 
-        False if it is not applied (`holds`), or was at `most`.
+        It is not raised if it is not applied (`holds`), or is at `most` already.
         """
         wanted = self._now + max(self._limit // _PART, _STEP)
         if self._before is None or (most is not None and self._now >= most):

@@ -1,6 +1,6 @@
 """Keeps the steps of a script to a budget, from inside the script's process (`coopsim live run`, `live plan`).
 
-It is a guest (script/guest.py): code that a task loads into the processes of a script.
+It is a plugin (script/running/plugin.py): code that a task loads into the processes of a script.
 
 A step is what lies between two calls of Optimizer.step. Hooks of modules and optimizers cannot tell where that is: a
 step installs some of its own, which is not allowed while hooks run. If the script makes a Budget, a step is instead
@@ -24,7 +24,7 @@ from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
-from coopsim.script.guest import MakesGuest
+from coopsim.script.running.plugin import MakesPlugin
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
@@ -53,7 +53,7 @@ class Request:
 
 
 class BudgetGuest:
-    """Begins and ends the steps of a script that knows nothing of them (script.guest.Guest).
+    """Begins and ends the steps of a script that knows nothing of them (script.running.plugin.Plugin).
 
     told: a Request, as JSON. The arena, if one is asked for, is installed at once: nothing may be allocated before.
     """
@@ -191,4 +191,4 @@ class BudgetGuest:
         }
 
 
-GUEST: MakesGuest = BudgetGuest
+PLUGIN: MakesPlugin = BudgetGuest

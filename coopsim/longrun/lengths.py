@@ -107,7 +107,7 @@ def given(path: Path, axes: Axes) -> list[Length]:
 
 
 def drawn(seen: Sequence[Length], count: int, seed: int) -> list[Length]:
-    """So many draws from the lengths seen, each as likely as it was frequent."""
+    """Return `count` lengths drawn with replacement from those in `seen`, in which frequent ones occur more often."""
     source = random.Random(seed)
     return [source.choice(seen) for _ in range(count)]
 

@@ -143,12 +143,12 @@ class Run:
 
 
 def longest(run: Run) -> Length:
-    """The length whose steps allocate most in the run."""
+    """Return the length of the step with the highest peak of allocated bytes, on a card without end."""
     return run.lengths[int(np.argmax(run.endless.bytes[:, PEAK_ALLOCATED]))]
 
 
 def usual(run: Run) -> Length:
-    """The length of a step that allocates as much as half of all do at most."""
+    """Return the length of the step whose peak of allocated bytes is the median; of an even number, the lower one."""
     peaks = run.endless.bytes[:, PEAK_ALLOCATED]
     return run.lengths[int(np.argsort(peaks, kind="stable")[(len(peaks) - 1) // 2])]
 

@@ -11,7 +11,7 @@ from coopsim.kernel.jit import inlined
 
 @inlined
 def pin(S: s.State, v: int, by: int) -> None:
-    """Add to v's pins, or take away."""
+    """Change v's count of pins by `by`, and the locks of its block with it: a block with locks cannot be evicted."""
     S.V[v, s.PINS] += by
     if S.V[v, s.BLOCK] >= 0:
         S.P[S.V[v, s.BLOCK], s.LOCKED] += by
@@ -19,7 +19,7 @@ def pin(S: s.State, v: int, by: int) -> None:
 
 @inlined
 def assign(S: s.State, v: int, block: int) -> None:
-    """v lies in this block now."""
+    """Record that value v lies in `block`, and lock the block by v's pins, and once more if v cannot be given up."""
     S.V[v, s.BLOCK] = block
     S.P[block, s.VALUE] = v
     losable = S.V[v, s.EVICTABLE]

@@ -19,18 +19,16 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 class Script:
     """A command that trains on a GPU, and the card to run it on, "" for the machine's own devices.
 
-    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 products, "tf32" or
-    "fp32" (None: as the script has set it). `traceback`: print the traceback of an error. `output` is the file
-    descriptor of the script's stdout (None: our own); `quiet` discards its output. `world_size` is the number of ranks
-    (None: as the launcher in the command says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank
-    0). `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/buffers.py).
-    `variables` are set in its environment.
-    `guest` is the module of a guest, code that runs in the script's processes and is given `told` (guest.py); "" for
-    none.
-    `workspaces` is what cuDNN asks for on the phantom GPU (phantom/workspaces.py).
-    `steps` is the number of optimizer steps after which the script is ended (None: it ends by itself). `masks` is what
-    masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so many steps, of lengths
-    as in that file (longer.py).
+    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 products, "tf32" or "fp32"
+    (None: as the script has set it). `traceback`: print the traceback of an error. `output` is the file descriptor of
+    the script's stdout (None: our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the
+    launcher in the command says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0).
+    `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/job.py).
+    `variables` are set in its environment. `plugin` is the module of a plugin, code that runs in the script's processes
+    and is given `told` (running/plugin.py); "" for none. `workspaces` is what cuDNN asks for on the phantom GPU
+    (phantom/workspaces.py). `steps` is the number of optimizer steps after which the script is ended (None: it ends by
+    itself). `masks` is what masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so
+    many steps, of lengths as in that file (running/longer.py).
     """
 
     command: tuple[str, ...]
@@ -44,7 +42,7 @@ class Script:
     ranks: str | None = None
     nccl_bytes: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
-    guest: str = ""
+    plugin: str = ""
     told: str = ""
     masks: str = ""
     workspaces: phantom.Choice = ""

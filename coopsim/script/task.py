@@ -18,11 +18,11 @@ class Task:
 
     The trace has `steps` steps, after `warmup` ones, and names `command` as what it was made with. `ranks` is "" unless
     the process is a rank of a job, `rank` of `world`: "alone", "together" with the others, or a "stage" of `pipeline`,
-    which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `guest` is a module
-    with a GUEST (guest.py), which is called with `told` once torch is imported; what the guest's `end` returns goes
-    into the report. `explains` is off where running out of memory is expected: then what was alive at that moment is
-    not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by itself.
-    `masks` is what masks keep (observe/data/masks.py).
+    which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `plugin` is a module
+    with a PLUGIN (running/plugin.py), which is called with `told` once torch is imported; what the plugin's `end`
+    returns goes into the report. `explains` is off where running out of memory is expected: then what was alive at that
+    moment is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
+    itself. `masks` is what masks keep (observe/data/masks.py).
     """
 
     card: str
@@ -41,7 +41,7 @@ class Task:
     pipeline: tuple[int, ...] = ()
     present: tuple[int, ...] = ()
     messages: str = ""
-    guest: str = ""
+    plugin: str = ""
     told: str = ""
     explains: bool = True
     masks: str = ""

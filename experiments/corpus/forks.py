@@ -24,8 +24,9 @@ import torch
 
 from coopsim.observe.data.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
-from coopsim.script import Script, inside, start
-from coopsim.script.run import _report
+from coopsim.script import Script
+from coopsim.script.running import inside, start
+from coopsim.script.running.run import _report
 from coopsim.script.task import Task
 
 _is_available = torch.cuda.is_available

@@ -6,7 +6,7 @@ import pandas as pd
 import readings
 
 from coopsim.figures import save
-from coopsim.script.margin import TOO_CLOSE
+from coopsim.script.memory import TOO_CLOSE
 from experiments.common.pages import wrapped, write_section
 from experiments.figures import pictures
 from experiments.figures.experiment import EXPECTED, ROOT

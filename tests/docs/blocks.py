@@ -71,6 +71,20 @@ def indented_commands(page: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.startswith("    coopsim ")]
 
 
+def fused_commands(page: Path) -> list[str]:
+    """Lines of indented commands that a formatter has run together: a command in a comment, or a line that begins amid
+    one, as with an operand.
+    """
+    found = []
+    for block in re.findall(r"(?:^    .*\n)+", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+        lines = block.splitlines()
+        ends = [i for i, line in enumerate(lines) if line.startswith("    coopsim ") and not line.endswith("\\")]
+        found += [lines[i] for i in ends if re.search(r"#.*\bcoopsim [a-z-]+( [A-Z-]|$)", lines[i])]
+        after = [lines[i + 1] for i in ends if i + 1 < len(lines)]
+        found += [line for line in after if re.match(r"    [A-Z] ", line)]
+    return found
+
+
 def inline_commands(page: Path) -> list[str]:
     """Commands in running text that leave nothing out; brackets around what is optional are taken off."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))

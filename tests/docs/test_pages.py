@@ -14,7 +14,7 @@ import pytest
 from coopsim.cli.parser import build
 from tests.conftest import ROOT, Answer
 
-from .blocks import PAGES, Block, blocks, commands, indented_commands, inline_commands
+from .blocks import PAGES, Block, blocks, commands, fused_commands, indented_commands, inline_commands
 
 Caller = Callable[..., Answer]
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -91,6 +91,13 @@ def test_commands_are_known(capsys: pytest.CaptureFixture[str]) -> None:
             if error and not named_only:
                 wrong.append(f"{name(page)}: {command}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_commands_are_on_lines_of_their_own(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("    coopsim info T -o U # a trace: lines coopsim export\n    S --torch-snapshot F # a schedule\n")
+    assert len(fused_commands(page)) == 2
+    assert [f"{name(page)}: {line}" for page in PAGES for line in fused_commands(page)] == []
 
 
 parser = cache(build)

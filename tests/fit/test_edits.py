@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from coopsim.fit import edits, longer_loops, loops, source
-from coopsim.fit.edits import Edit
-from coopsim.fit.given import Given, Made, with_option
+from coopsim.fit.batch import Given, Made, with_option
+from coopsim.fit.editing import edits, longer_loops, loops, source
+from coopsim.fit.editing.edits import Edit
 from coopsim.types import CoopsimError
 
 CALLS = """\

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import evaluation
+from coopsim.fit.remedies import evaluation
+from coopsim.fit.reporting import rows
 from tests.fit.made import too_large
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
@@ -13,15 +14,15 @@ pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
 def test_outputs_go_to_the_host(tmp_path: Path) -> None:
     case = too_large(1300, tmp_path, "evaluates.py")
     assert evaluation.is_the_cause(case)
-    [done] = evaluation.find(case)
+    [done] = case.drive(evaluation.propose(case))
     assert done.lines == ("outputs.append(model(x.cuda()).cpu())",)
     assert not done.stand_in
-    [note] = evaluation.notes(case.survey.report, case.trials.script.total_bytes)
+    [note] = rows.of_evaluation(case.survey.report, case.trials.script.total_bytes)
     assert note.startswith("evaluation grows by 32 MiB per batch, and the card is full by batch ")
 
 
 def test_nothing_is_moved_to_a_host_with_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = too_large(1300, tmp_path, "evaluates.py")
     monkeypatch.setattr(evaluation.host_limit, "free", lambda: (1 << 30, 8 << 30))
-    assert list(evaluation.find(case)) == []
+    assert case.drive(evaluation.propose(case)) == []
     assert "was not tried: it keeps 1.25 GiB in the host's memory; 1 GiB are free" in case.trials.notes[-1]

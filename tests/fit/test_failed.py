@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
-from coopsim.script.report import Report
+from coopsim.script.reporting.report import Report
 from coopsim.types import CoopsimError
 
 #: Squares of all differences of n outputs with n targets, as one writes it by mistake.

@@ -1,32 +1,34 @@
 """Remedies beyond checkpointing: each is found, its printed lines are what ran, and it fits when applied."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
 
 import pytest
 
-from coopsim.fit import Search, apply, checkpointing, liger, lora, microbatches, optimizers, precision, weights
+from coopsim.fit import Search, apply
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.patch import with_patch
-from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
+from coopsim.fit.editing.patch import with_patch
+from coopsim.fit.proposals import Proposals
+from coopsim.fit.remedies import checkpointing, lora, loss, microbatches, optimizers, precision
+from coopsim.fit.remedy import COUNTS_BATCHES
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 from tests.fit.made import MIB, SCRIPTS, too_large
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
 
 
-def of_batches(case: Case) -> Iterator[Remedy]:
+def of_batches(case: Case) -> Proposals:
     """Micro-batches of a script whose own calls set the batch size."""
     given = case.survey.given
     assert given.wanted is not None
-    return microbatches.find(case, Batch((), given.wanted, given))
+    return microbatches.propose(case, Batch((), given.wanted, given))
 
 
 def needs(*packages: str) -> None:
@@ -39,7 +41,7 @@ TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--
 
 
 @pytest.mark.parametrize(
-    ("find", "memory_mib", "words", "packages", "lines"),
+    ("propose", "memory_mib", "words", "packages", "lines"),
     [
         (
             of_batches,
@@ -70,16 +72,28 @@ TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--
             ("trl", "datasets"),
             ("per_device_train_batch_size=", "gradient_accumulation_steps="),
         ),
-        (optimizers.find, 430, ("wide.py", "64"), (), ("model.parameters()",)),
-        (optimizers.find, 1150, ("trainer.py",), ("transformers",), ('optim="ada',)),
-        (weights.find, 500, ("loader.py",), (), ("model.to(torch.bfloat16)", "half = ", "model.register_forward_pre")),
-        (weights.find, 900, ("trainer.py",), ("transformers",), ("model.to(torch.bfloat16)",)),
-        (liger.find, 600, ("words.py", "2048"), ("liger_kernel",), ("functional.cross_entropy = liger_cross_entropy",)),
-        (liger.find, 1400, ("causal.py",), ("liger_kernel",), ("_apply_liger_kernel_to_instance(model=model)",)),
+        (optimizers.propose, 430, ("wide.py", "64"), (), ("model.parameters()",)),
+        (optimizers.propose, 1150, ("trainer.py",), ("transformers",), ('optim="ada',)),
+        (
+            precision.propose_weights,
+            500,
+            ("loader.py",),
+            (),
+            ("model.to(torch.bfloat16)", "half = ", ".register_forward_pre"),
+        ),
+        (precision.propose_weights, 900, ("trainer.py",), ("transformers",), ("model.to(torch.bfloat16)",)),
+        (
+            loss.propose,
+            600,
+            ("words.py", "2048"),
+            ("liger_kernel",),
+            ("cross_entropy = liger_cross_entropy",),
+        ),
+        (loss.propose, 1400, ("causal.py",), ("liger_kernel",), ("_apply_liger_kernel_to_instance(model=model)",)),
     ],
 )
 def test_a_remedy_is_found_and_its_lines_are_what_ran(
-    find: Callable[[Case], Iterator[Remedy]],
+    propose: Callable[[Case], Proposals],
     memory_mib: int,
     words: tuple[str, ...],
     packages: tuple[str, ...],
@@ -88,7 +102,7 @@ def test_a_remedy_is_found_and_its_lines_are_what_ran(
 ) -> None:
     needs(*packages)
     case = too_large(memory_mib, tmp_path, *words)
-    [remedy] = find(case)
+    [remedy] = case.drive(propose(case))
     assert remedy.verified
     assert not remedy.stand_in
     assert not remedy.same_numbers
@@ -141,21 +155,22 @@ def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:
     """What Hugging Face's parser reads."""
     words = ("trainer.py", *TRAINER, "--per_device_train_batch_size", "32")
     case = too_large(900, tmp_path, *words)
-    [remedy] = of_batches(case)
+    [remedy] = case.drive(of_batches(case))
     assert remedy.command[-4:] == ("--per_device_train_batch_size", "16", "--gradient_accumulation_steps", "2")
     assert not remedy.stand_in
     assert apply(case.trials.script, remedy).steps == 3
 
 
 def test_a_loop_that_ends_too_early_for_a_step_is_tried_by_a_stand_in(tmp_path: Path) -> None:
-    [remedy] = of_batches(too_large(500, tmp_path, "loader.py", "--few"))
+    case = too_large(500, tmp_path, "loader.py", "--few")
+    [remedy] = case.drive(of_batches(case))
     assert remedy.stand_in == COUNTS_BATCHES
 
 
 def test_lora_is_no_remedy_but_a_note(tmp_path: Path) -> None:
     needs("peft", "transformers")
     case = too_large(1150, tmp_path, "trainer.py")
-    assert not list(lora.advise(case))
+    assert not case.drive(lora.propose(case))
     assert not case.trials.found
     [note] = case.trials.notes
     assert note.startswith("another method, which trains other parameters: LoRA of rank 16 takes 1.04")

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import live, rows
 from coopsim.fit.changes import Changes
+from coopsim.fit.remedies import live
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.trials import changed
+from coopsim.fit.reporting import rows
+from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.executors import changed
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 
 GIB = 1 << 30
@@ -20,15 +24,13 @@ class Case:
 
     def __init__(self, *said: tuple[float, int]) -> None:
         self.said = dict(zip((False, True), said, strict=True))
-        self.survey = SimpleNamespace(report=SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0))
-        script = Script(["train.py"])
-        self.trials = SimpleNamespace(script=script, limit_bytes=10 * GIB, within={}, found={}, notes=[])
+        report = SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0)
+        self.survey: Any = SimpleNamespace(report=report)
+        self.trials = Trials(Script(("train.py",)), Runs(lambda _: None))
+        self.trials.verify = self.verify  # type: ignore[method-assign]
         self.ran: list[Changes] = []
 
-    def proposal(self, kind: str, text: str, lines: tuple[str, ...], changes: Changes, *, same: bool) -> Remedy:
-        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, ())
-
-    def verify(self, remedy: Remedy) -> Remedy:
+    def verify(self, remedy: Remedy, *_: object, **__: object) -> Remedy:
         time, host = self.said[remedy.changes.offload]
         self.ran.append(remedy.changes)
         self.trials.found[remedy.key] = replace(remedy, time_ratio=time, host_bytes=host, verified=True)
@@ -36,8 +38,9 @@ class Case:
 
 
 def found(*said: tuple[float, int]) -> tuple[Case, list[Remedy]]:
-    case: Any = Case(*said)
-    return case, list(live.find(case))
+    case = Case(*said)
+    known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
+    return case, drive(case.trials, case.survey, live.propose(known))
 
 
 def test_it_is_a_row_beside_live_where_it_costs_less() -> None:
@@ -70,7 +73,7 @@ def test_a_machine_with_less_memory_is_told() -> None:
     assert "of the host's memory; this machine has" in case.trials.notes[0]
 
 
-def test_the_guest_is_told_to_offload() -> None:
+def test_the_plugin_is_told_to_offload() -> None:
     script = changed(Script(["train.py"]), Changes(live="8GiB", offload=True))
     assert '"hosting": {"link": "", "memory_bytes": null, "state": false, "between": false}' in script.told
     assert '"hosting": null' in changed(Script(["train.py"]), Changes(live="8GiB")).told

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.fit import Search
-from coopsim.fit.verdict import Fit
+from coopsim.fit.reporting.verdict import Fit
 from coopsim.observe.data.masks import Choice, checked
 from coopsim.script import Script
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import checkpointing, precision, rows
-from coopsim.fit.case import Case
-from coopsim.fit.printed import can_copy, copied
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
+from coopsim.fit.editing.copies import can_copy, copied
+from coopsim.fit.remedies import checkpointing, precision
+from coopsim.fit.reporting import rows
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 from tests.conftest import Runner
+from tests.fit.made import Tried, tried
 
 MIB = 1 << 20
 
@@ -187,14 +188,14 @@ for _ in range(2):
 }
 
 
-def surveyed(text: str, folder: Path, *, missing_mib: int) -> Case:
+def surveyed(text: str, folder: Path, *, missing_mib: int) -> Tried:
     """A script on a card that lacks some memory for it."""
     (folder / "train.py").write_text(text, encoding="utf-8")
     it = Script(("python", str(folder / "train.py")), card="rtx-3060", quiet=True)
     trials = Trials(it, Runs(lambda _: None))
     survey = trials.survey(folder / "requests.npy")
     trials.script = replace(it, memory_bytes=survey.needs_bytes - missing_mib * MIB)
-    return Case(trials, survey, folder / "requests.npy")
+    return tried(trials, survey)
 
 
 @pytest.mark.slow

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import selective
 from coopsim.fit.case import Case
+from coopsim.fit.remedies import selective
 from coopsim.fit.survey import Block, Model, Op
+from coopsim.script import Script
 from tests.conftest import Runner
 
 #: A model and its loss by name. `blocks` says which level is recomputed.
@@ -142,9 +143,8 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
     found = Model(
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )
-    trials: Any = SimpleNamespace(script=SimpleNamespace(command=()))
     survey: Any = SimpleNamespace(model=found, models=(found,), report=SimpleNamespace(compiled_graphs=0))
-    case = Case(trials, survey, Path())
+    case = Case(Script(()), survey, 0)
     tries = []
     for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):
         remedy = selective.proposal(case, selective.Choice(PRODUCTS[:1], depth))
@@ -159,10 +159,10 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
 
 LOSSES = """
 import torch
-from coopsim.fit.inside import chunks
+from coopsim.fit.inside import plugin
 from torch.nn import functional
 plain = functional.cross_entropy
-chunks.install()
+plugin.compute_loss_in_chunks()
 torch.manual_seed(0)
 labels, dense = torch.randint(0, 50, (40,)), torch.rand(40, 50).softmax(1)
 labels[3] = labels[7] = -100

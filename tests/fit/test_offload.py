@@ -1,7 +1,6 @@
 """The remedy "offload": save_on_cpu around the fewest blocks that suffice, where live finds nothing."""
 
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import apply, checkpointing, host, offload, trials
+from coopsim.fit import apply, figures
 from coopsim.fit.changes import Changes
-from coopsim.fit.patch import with_patch
+from coopsim.fit.editing.patch import with_patch
+from coopsim.fit.remedies import checkpointing, offload
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Block, Model
+from coopsim.script import Script
 from tests.conftest import Runner
 from tests.fit.made import too_large
 
@@ -27,17 +31,15 @@ class Fake:
     """A case of six blocks: the times of a step with so many of them offloaded, where it fits."""
 
     def __init__(self, times: dict[int, float], host_bytes: int = GIB) -> None:
-        self.times, self.host_bytes, self.over_bytes = times, host_bytes, 300
-        self.survey = SimpleNamespace(models=(MODEL,), report=SimpleNamespace(compiled_graphs=0))
-        self.trials = SimpleNamespace(found={}, notes=[])
+        self.times, self.host_bytes = times, host_bytes
+        self.survey: Any = SimpleNamespace(
+            models=(MODEL,), report=SimpleNamespace(compiled_graphs=0), needs_bytes=10 * GIB + 300
+        )
+        self.trials = Trials(Script(("train.py",), card="rtx-3060"), Runs(lambda _: None))
+        self.trials.verify = self.verify  # type: ignore[method-assign]
         self.tried: list[int] = []
 
-    def proposal(
-        self, kind: str, text: str, lines: tuple[str, ...], changes: Changes, *, same: bool, after_model: bool
-    ) -> Remedy:
-        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, (), lines if after_model else ())
-
-    def verify(self, remedy: Remedy) -> Remedy | None:
+    def verify(self, remedy: Remedy, *_: object, **__: object) -> Remedy | None:
         count = len(remedy.changes.on_host)
         self.tried.append(count)
         if count not in self.times:
@@ -47,8 +49,9 @@ class Fake:
         return done
 
 
-def found(case: Any) -> Iterator[Remedy]:
-    return offload.find(case)
+def found(case: Fake) -> list[Remedy]:
+    known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
+    return drive(case.trials, case.survey, offload.propose(known))
 
 
 def test_the_fewest_blocks_that_suffice() -> None:
@@ -76,29 +79,29 @@ def test_one_more_where_the_fewest_take_longer() -> None:
 
 def test_nothing_where_no_number_suffices_or_live_fits() -> None:
     """Nor of compiled scripts: Inductor's kernels assert the layout of what was saved."""
-    assert not list(found(Fake({})))
+    assert not found(Fake({}))
     live, compiled = Fake({6: 1.1}), Fake({6: 1.1})
-    live.trials.found["live"] = object()
+    live.trials.found["live"] = object()  # type: ignore[assignment]
     compiled.survey.report.compiled_graphs = 1
     for case in (live, compiled):
-        assert not list(found(case))
+        assert not found(case)
         assert not case.tried
 
 
 def test_a_machine_with_less_memory_is_told() -> None:
     case = Fake({6: 1.1}, host_bytes=1 << 60)
-    list(found(case))
+    found(case)
     [note] = case.trials.notes
     assert note.startswith("offload takes 1.049e+06 TiB of the host's memory; this machine has ")
 
 
 def test_its_time_is_the_clocks_and_its_bytes_are_what_is_pinned_beyond_the_scripts_own() -> None:
-    ran: Any = SimpleNamespace(guest={"clock_step_ns": 30, "step_ns": 10}, host={"pinned_bytes": 5 * GIB})
+    ran: Any = SimpleNamespace(plugin={"clock_step_ns": 30, "step_ns": 10}, host={"pinned_bytes": 5 * GIB})
     survey: Any = SimpleNamespace(clock_step_ns=20, report=SimpleNamespace(host={"pinned_bytes": 2 * GIB}))
     changes = Changes(on_host=("h.0",))
-    assert trials.ratio(ran, survey, changes) == 1.5
-    assert host.taken(ran, survey, changes) == 3 * GIB
-    assert host.taken(ran, survey, Changes(checkpoint=("h.0",))) == 0
+    assert figures.ratio(ran, survey, changes) == 1.5
+    assert figures.taken(ran, survey, changes) == 3 * GIB
+    assert figures.taken(ran, survey, Changes(checkpoint=("h.0",))) == 0
     assert Changes.read(changes.message()) == changes
 
 
@@ -106,14 +109,14 @@ BITS = """
 import torch
 from torch import nn
 from coopsim.fit.changes import Changes
-from coopsim.fit.inside import offload
+from coopsim.fit.inside import checkpoint
 
 def gradients(offloaded, layout):
     torch.manual_seed(0)
     model = nn.Sequential(*[nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU()) for _ in range(3)])
     model.to(memory_format=layout)
     if offloaded:
-        offload.install(Changes(on_host=("0", "2")), 0, model)
+        checkpoint.offload(Changes(on_host=("0", "2")), 0, model)
     x = torch.randn(4, 8, 32, 32).to(memory_format=layout)
     model(x).square().mean().backward()
     return [p.grad for p in model.parameters()], str(model)
@@ -139,7 +142,7 @@ def test_other_layouts_run_other_kernels(on_phantom: Runner) -> None:
 def test_it_is_found_and_the_patched_script_trains(tmp_path: Path) -> None:
     """With two blocks fewer it does not. Of each block 38 MiB are copied, weights included, there and back."""
     case = too_large(500, tmp_path, "blocks.py")
-    [remedy] = offload.find(case)
+    [remedy] = case.drive(offload.propose(case))
     n = len(remedy.changes.on_host)
     assert not remedy.stand_in
     assert remedy.peak_device_bytes <= case.trials.limit_bytes

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, case, checkpointing, microbatches, names, rough, rows, runs, source, trials
+from coopsim.fit import batch, figures
+from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
-from coopsim.fit.given import Given
+from coopsim.fit.editing import names, source
+from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits
+from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.reporting import rows
+from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.searching import executors, progress, trials
+from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Block, Model
-from coopsim.fit.verdict import Fit
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
@@ -59,9 +66,9 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
     def fails(script: Script, _: object) -> Any:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
-    tried = trials.Trials(Script(("a.py",), card="t4"), runs.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
-    of = case.Case(tried, SimpleNamespace(trainer="", adds_up=False, given=Given()), Path())  # type: ignore[arg-type]
-    assert not list(microbatches.find(of, batch.Batch(("a.py", "--bach={}"), 8)))
+    tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
+    survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given())
+    assert not drive(tried, survey, microbatches.propose(tried.case(survey), batch.Batch(("a.py", "--bach={}"), 8)))
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
 
 
@@ -73,8 +80,8 @@ def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.Mon
         if "now" in text:
             reminded.set()
 
-    monkeypatch.setattr(runs, "_EVERY_S", 0.01)
-    told = runs.Runs(say)
+    monkeypatch.setattr(progress, "_EVERY_S", 0.01)
+    told = progress.Runs(say)
     with told.one("one") as ended:
         assert said == ["[1] one …"]
         assert reminded.wait(30)
@@ -100,16 +107,16 @@ def test_changes_join_and_travel() -> None:
     [(3, 1, "", True), (3, 0, "", False), (20, 9, "", False), (20, 10, "", True), (3, 1, "no room", False)],
 )
 def test_a_budget_takes_a_plan(steps: int, planned: int, failed: str, *, expected: bool) -> None:
-    guest = {"steps": steps, "planned_steps": planned, "failed": failed, "predicted_overhead": 1.25}
-    report: Any = SimpleNamespace(outcome="ok", guest=guest)
+    plugin = {"steps": steps, "planned_steps": planned, "failed": failed, "predicted_overhead": 1.25}
+    report: Any = SimpleNamespace(outcome="ok", plugin=plugin)
     survey: Any = None
-    assert trials.works(report, Changes(live="9MiB")) is expected
-    assert trials.ratio(report, survey, Changes(live="9MiB")) == 1.25
+    assert figures.works(report, Changes(live="9MiB")) is expected
+    assert figures.ratio(report, survey, Changes(live="9MiB")) == 1.25
 
 
 def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
-    run = trials.changed(Script(("a.py",)), Changes(live="9MiB"))
-    assert (run.guest, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB", "hosting": None})
+    run = executors.changed(Script(("a.py",)), Changes(live="9MiB"))
+    assert (run.plugin, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB", "hosting": None})
 
 
 def test_the_largest_blocks_come_first_and_like_ones_in_order() -> None:
@@ -183,8 +190,41 @@ def test_rows_are_printed_as_they_are_found() -> None:
 def test_the_rough_answer_is_said_while_the_run_goes_on() -> None:
     said = threading.Event()
     lines: list[str] = []
-    with rough.answer(lambda line: (lines.append(line), said.set())) as ((name, file),):  # type: ignore[func-returns-value]
-        assert name == rough.VARIABLE
+    with progress.rough_answer(lambda line: (lines.append(line), said.set())) as ((name, file),):  # type: ignore[func-returns-value]
+        assert name == progress.VARIABLE
         Path(file).write_text(json.dumps({"parameters": 1 << 30, "gradients": 0, "states": {"SGD": 1 << 30}}))
         assert said.wait(30)
     assert lines == ["at least 2 GiB: parameters 1 GiB, the state of SGD 1 GiB; activations come on top"]
+
+
+def test_what_is_kept_withdrawn_or_noted_is_what_the_remedy_says() -> None:
+    """And a search for the first remedy ends with it: nothing more is run."""
+    remedies = [Remedy("settings", name, (), 0, 1.0, True, False, Changes(), ()) for name in "abc"]
+
+    def proposals() -> Proposals:
+        a, b = (yield from fits(remedies[0])), (yield from fits(remedies[1]))
+        assert a is not None
+        assert b is not None
+        assert (yield from fits(remedies[2])) is None
+        yield Note("c does not fit")
+        yield Withdraw(a)
+        yield Keep(b)
+        yield Keep(b)
+
+    def verified(tried: Trials, ran: list[str]) -> None:
+        def verify(remedy: Remedy, *_: object, **__: object) -> Remedy | None:
+            ran.append(remedy.text)
+            if remedy.text == "c":
+                return None
+            tried.found[remedy.key] = replace(remedy, verified=True)
+            return tried.found[remedy.key]
+
+        tried.verify = verify  # type: ignore[assignment]
+
+    survey: Any = None
+    for first, kept in ((False, 2), (True, 1)):
+        tried, ran = Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None)), []
+        verified(tried, ran)
+        assert len(drive(tried, survey, proposals(), first=first)) == kept
+        assert (ran, tried.notes) == (["a", "b", "c"], ["c does not fit"])
+        assert list(tried.found) == ["settings: b"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coopsim.cli import main
-from coopsim.fit import ratio
 from coopsim.fit.changes import Changes
+from coopsim.fit.searching import ratio
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MIB = 1 << 20
@@ -28,8 +28,12 @@ def runs(monkeypatch: pytest.MonkeyPatch, peak_mib: Any, **said: Any) -> list[fl
         nbytes = peak_mib(budget) * MIB
         peaks = dict.fromkeys(("peak_device_bytes", "peak_allocated_bytes", "peak_reserved_bytes"), nbytes)
         fits = nbytes <= script.total_bytes
-        guest = {"step_ns": 2 - budget, "backwards": 1, "own_memory_budgets": []} | said.get("guest", {})
-        report = {"outcome": "ok" if fits else "oom", "compiled_graphs": said.get("graphs", 1), "guest": guest} | peaks
+        plugin = {"step_ns": 2 - budget, "backwards": 1, "own_memory_budgets": []} | said.get("plugin", {})
+        report = {
+            "outcome": "ok" if fits else "oom",
+            "compiled_graphs": said.get("graphs", 1),
+            "plugin": plugin,
+        } | peaks
         return SimpleNamespace(**report, to_dict=dict)
 
     monkeypatch.setattr(ratio, "run", run)
@@ -56,7 +60,7 @@ def test_the_largest_that_fits_where_less_takes_more(
 
 
 def test_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert runs(monkeypatch, lambda _: 400, guest={"own_memory_budgets": [0.3]}) == []
+    assert runs(monkeypatch, lambda _: 400, plugin={"own_memory_budgets": [0.3]}) == []
     assert command("--compile-budget", "400MiB") == 0
     out = capsys.readouterr().out
     assert "ratio           1 fits\n" in out
@@ -92,7 +96,7 @@ def test_what_compiles_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     runs(monkeypatch, lambda _: 401, graphs=0)
     assert command("--compile-budget", "400MiB") == 2
     assert "train.py compiles nothing" in capsys.readouterr().err.splitlines()[-1]
-    runs(monkeypatch, lambda _: 401, guest={"backwards": 0})
+    runs(monkeypatch, lambda _: 401, plugin={"backwards": 0})
     assert command("--compile-budget", "400MiB") == 2
     assert "train.py has no backward pass" in capsys.readouterr().err.splitlines()[-1]
 

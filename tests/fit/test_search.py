@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 import coopsim
-from coopsim.fit import Fit, Search, apply, checkpointing, compiled, saved, settings
-from coopsim.fit.case import Case
+from coopsim.fit import Fit, Search, apply, saved
 from coopsim.fit.changes import Changes
-from coopsim.fit.patch import with_patch
+from coopsim.fit.editing.patch import with_patch
+from coopsim.fit.remedies import checkpointing, compiled, settings
 from coopsim.fit.remedy import KEYS, Remedy
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
 from coopsim.phantom import build
 from coopsim.script import Script
+from tests.fit.made import surveyed
 
 SCRIPTS = Path(__file__).parent / "scripts"
 MIB = 1 << 20
@@ -26,14 +25,6 @@ pytestmark = pytest.mark.usefixtures("phantom_gpu")
 
 def script(memory_mib: int, *words: str, card: str = "rtx-3060") -> Script:
     return Script((f"{SCRIPTS / words[0]}", *words[1:]), card=card, memory_bytes=memory_mib * MIB)
-
-
-def too_large(it: Script, folder: Path) -> Case:
-    """A script, surveyed, that needs more than its card has."""
-    trials = Trials(it, Runs(lambda _: None))
-    case = Case(trials, trials.survey(folder / "requests.npy"), folder / "requests.npy")
-    assert case.survey.needs_bytes > it.total_bytes
-    return case
 
 
 def plain(found: Fit) -> Remedy:
@@ -51,7 +42,7 @@ def blocks() -> tuple[Script, Fit, list[str]]:
 
 def test_a_remedy_is_tried_and_fits_when_applied(tmp_path: Path) -> None:
     it = replace(script(300, "blocks.py", "--batch", "1024"), quiet=True)
-    case = too_large(it, tmp_path)
+    case = surveyed(it, tmp_path)
     assert case.survey.model is not None
     remedy = case.verify(checkpointing.proposal(case, case.survey.model.levels[0], 7))
     assert remedy is not None
@@ -63,7 +54,7 @@ def test_a_remedy_is_tried_and_fits_when_applied(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_loss_in_chunks(tmp_path: Path) -> None:
     it = replace(script(600, "words.py", "2048"), quiet=True)
-    case = too_large(it, tmp_path)
+    case = surveyed(it, tmp_path)
     survey = case.survey
     assert survey.logits_bytes == 2048 * 16000 * 4
     [remedy] = settings.find_others(case)
@@ -209,8 +200,8 @@ def test_a_program_that_fits_says_the_room_and_a_larger_batch() -> None:
 @pytest.mark.slow
 def test_a_compiled_script_saves_less(tmp_path: Path) -> None:
     it = replace(script(420, "compiled.py", "4096"), quiet=True)
-    case = too_large(it, tmp_path)
-    [remedy] = compiled.find(case)
+    case = surveyed(it, tmp_path)
+    [remedy] = case.drive(compiled.propose(case))
     assert remedy.changes.activation_memory_budget == 0.9
     assert remedy.peak_device_bytes <= 420 * MIB * 0.98
     assert 1.0 < remedy.time_ratio < 4 / 3

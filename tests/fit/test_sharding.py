@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.fit import apply, sharding
-from coopsim.fit.case import Case
+from coopsim.fit import apply
 from coopsim.fit.changes import Changes
-from coopsim.fit.patch import with_patch
-from coopsim.fit.runs import Runs
+from coopsim.fit.editing import fsdp
+from coopsim.fit.editing.patch import with_patch
+from coopsim.fit.remedies import settings
 from coopsim.fit.survey import Sharding
-from coopsim.fit.trials import Trials
 from coopsim.script import Script, run
 from tests.conftest import Runner
+from tests.fit.made import surveyed
 
 SCRIPT = Path(__file__).parent / "scripts" / "sharded.py"
 _OPTIONS = "limit_all_gathers=False,\n    sharding_strategy=ShardingStrategy.SHARD_GRAD_OP"
@@ -35,15 +35,15 @@ def _call(file: Path, text: str, *, keeps: str = "FULL_SHARD", name: str = "Full
     ],
 )
 def test_a_call_with_another_argument(tmp_path: Path, changes: Changes, expected: str) -> None:
-    old, new = sharding.replaced(_call(tmp_path / "a.py", _CALL), changes) or ("", "")
+    old, new = fsdp.replaced(_call(tmp_path / "a.py", _CALL), changes) or ("", "")
     assert _CALL.replace(old, new) == expected
 
 
 @pytest.mark.parametrize("text", ["wrap(net)", "FSDP(net, **options)", "FSDP(net, sharding_strategy=chosen)"])
 def test_a_call_that_is_not_certain(tmp_path: Path, text: str) -> None:
     call = _call(tmp_path / "b.py", f"model = {text}\n")
-    assert sharding.replaced(call, Changes(reshard=True)) is None
-    assert sharding.lines(call, Changes(reshard=True)) == (
+    assert fsdp.replaced(call, Changes(reshard=True)) is None
+    assert fsdp.lines(call, Changes(reshard=True)) == (
         "from torch.distributed.fsdp import ShardingStrategy",
         "FullyShardedDataParallel(..., sharding_strategy=ShardingStrategy.FULL_SHARD)",
     )
@@ -52,7 +52,7 @@ def test_a_call_that_is_not_certain(tmp_path: Path, text: str) -> None:
 def test_the_second_version(tmp_path: Path) -> None:
     call = _call(tmp_path / "c.py", "fully_shard(net, reshard_after_forward=False)\n", keeps="True", name="fully_shard")
     expected = "fully_shard(net, reshard_after_forward=True)"
-    assert sharding.lines(call, Changes(reshard=True)) == (expected,)
+    assert fsdp.lines(call, Changes(reshard=True)) == (expected,)
 
 
 @pytest.mark.slow
@@ -61,10 +61,8 @@ def test_the_second_version(tmp_path: Path) -> None:
 def test_layers_that_are_dropped(tmp_path: Path, version: str, memory_mib: int) -> None:
     command = ("torchrun", "--nproc-per-node", "8", str(SCRIPT), version)
     it = Script(command, card="rtx-3060", memory_bytes=memory_mib << 20, quiet=True)
-    trials = Trials(it, Runs(lambda _: None))
-    case = Case(trials, trials.survey(tmp_path / "requests.npy"), tmp_path / "requests.npy")
-    assert case.survey.needs_bytes > it.total_bytes
-    wanted = next(p for p in sharding.proposals(case) if p.changes.reshard)
+    case = surveyed(it, tmp_path)
+    wanted = next(p for p in settings.of_sharding(case) if p.changes.reshard)
     remedy = case.verify(wanted)
     assert remedy is not None
     assert (remedy.verified, remedy.same_numbers) == (True, True)

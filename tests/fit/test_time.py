@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from coopsim.cli.values import duration
-from coopsim.fit import live
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.runs import Runs
-from coopsim.fit.trials import Trials
+from coopsim.fit.remedies import live
+from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
@@ -66,7 +66,7 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
 
 
 @pytest.mark.parametrize(
-    ("steps", "outcome", "guest", "budgets"),
+    ("steps", "outcome", "plugin", "budgets"),
     [
         (2, "oom", RAN, 0),
         (3, "oom", RAN, 3),
@@ -76,12 +76,12 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
     ],
 )
 def test_a_smaller_budget_is_tried_where_it_may_help(
-    steps: int, outcome: str, guest: dict[str, Any], budgets: int
+    steps: int, outcome: str, plugin: dict[str, Any], budgets: int
 ) -> None:
     """Not of a script too short for a plan; nor where no schedule has room. Offload is tried if a plan costs time."""
     said: Any = SimpleNamespace(
         outcome=outcome,
-        guest=guest | {"predicted_overhead": 1.1, "host_bytes": 0},
+        plugin=plugin | {"predicted_overhead": 1.1, "host_bytes": 0},
         ooms=0,
         steps=steps,
         retries=0,
@@ -92,7 +92,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
     tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value]
     report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
     survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
-    found = list(live.find(Case(tried, survey, Path())))
+    found = drive(tried, survey, live.propose(tried.case(survey)))
     assert len(count) == budgets
-    assert len(found) == (guest["planned_steps"] > 0)
+    assert len(found) == (plugin["planned_steps"] > 0)
     assert bool(tried.notes) == (steps < 3)

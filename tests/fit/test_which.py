@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import Search, which
+from coopsim.fit import Search
 from coopsim.fit.changes import Changes
+from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.trials import MARGIN
+from coopsim.fit.searching import which
 from coopsim.phantom import profiles
 from coopsim.script import Script, run
 
@@ -125,4 +126,4 @@ def test_a_remedy_for_a_smaller_card(coopsim: Any, tmp_path: Path, monkeypatch: 
     assert small["needs_bytes"] > small["memory_bytes"]
     assert small["verdict"] == "with a remedy"
     card = profiles.get("gtx-1650")
-    assert small["remedy"]["peak_device_bytes"] <= card.memory_bytes * (1 - MARGIN)
+    assert small["remedy"]["peak_device_bytes"] <= card.memory_bytes * (1 - HEADROOM)

@@ -8,7 +8,7 @@ import pytest
 from coopsim.cli.phantom_long import draw, rows
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import Verdict, judge
-from coopsim.script.host_rows import rows as host_rows
+from coopsim.script.reporting.words import of_host
 from tests.longrun.made import MIB, varying
 
 LENGTHS = random.Random(5).choices(range(4, 40), k=150)
@@ -61,10 +61,10 @@ def test_rows_of_the_host() -> None:
         "pinned_bytes": 96 * MIB,
         "pinned_by": [{"place": "train.py:12", "bytes": 144 * MIB}],
     }
-    assert host_rows(host) == [
+    assert of_host(host) == [
         ("host", "700 MiB of its own memory at the peak, without CUDA's libraries"),
         ("", "2 processes beside it: 900 MiB in all; 64 MiB of shared memory"),
         ("", "by a DataLoader at train.py:11: 2 workers, 2 batches each"),
         ("pinned", "96 MiB at the peak; train.py:12: 144 MiB in all"),
     ]
-    assert host_rows({}) == []
+    assert of_host({}) == []

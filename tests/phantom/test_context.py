@@ -6,7 +6,7 @@ import pytest
 
 from coopsim.phantom import profiles
 from coopsim.phantom.context import Reading, Readings, assumed, of
-from coopsim.script import margin
+from coopsim.script import memory
 from tests.conftest import ROOT, Runner
 
 MIB = 1 << 20
@@ -81,8 +81,8 @@ def test_verdicts_near_the_edge() -> None:
     """They say how well the context is known, only if need and memory are nearer than that."""
     context = assumed(200 * MIB)
     assert (
-        margin.of_context(1000 * MIB, 1090 * MIB, context)
+        memory.of_context(1000 * MIB, 1090 * MIB, context)
         == "; what the CUDA context takes is known to ±100 MiB (assumed)"
     )
-    assert margin.of_context(1090 * MIB, 1000 * MIB, context)
-    assert margin.of_context(1000 * MIB, 1110 * MIB, context) == ""
+    assert memory.of_context(1090 * MIB, 1000 * MIB, context)
+    assert memory.of_context(1000 * MIB, 1110 * MIB, context) == ""

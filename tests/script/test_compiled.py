@@ -11,7 +11,7 @@ import pytest
 import coopsim
 from coopsim import phantom
 from coopsim.phantom.build import cache_folder
-from coopsim.script import toolchain
+from coopsim.script.watching import toolchain
 from tests.script.compiled import SCRIPT, VARIABLES, phantom_run, report_of
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from typing import Any
 PARTS = """
 from collections import UserDict
 import torch
-from coopsim.script.dividing import parts_of
+from coopsim.script.running.dividing import parts_of
 
 tokens, names = torch.arange(10).reshape(5, 2), ["a", "b", "c", "d", "e"]
 batch = UserDict(tokens=tokens, more=(tokens, 7), names=names, scale=torch.tensor(2.0))

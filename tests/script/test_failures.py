@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.script import Script, failures
+from coopsim.script import Script
+from coopsim.script.reporting.process import Held, OutOfMemory, ProcessReport, ScriptError
+from coopsim.script.running import failures
+from coopsim.script.watching import probe
 from coopsim.types import CoopsimError
 
 READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
@@ -13,7 +16,7 @@ IN_THE_FUNCTION, IN_ANOTHER, BEFORE_IT = [("train.py", 3, 7)], [("train.py", 20,
 
 
 def said(error: str, functions: list[Any]) -> str:
-    reports = [{"error": {"place": "train.py:7", "error": error, "functions": functions}, "last_value_read": READ}]
+    reports = [ProcessReport(error=ScriptError("train.py:7", error, tuple(functions)), last_value_read=READ)]
     with pytest.raises(CoopsimError) as e:
         failures.explain(Script(("train.py",)), 1, reports)
     return str(e.value)
@@ -41,3 +44,31 @@ def test_a_value_is_named_that_may_be_the_reason(error: str) -> None:
 )
 def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: list[Any]) -> None:
     assert said(error, functions) == f"train.py:7: {error}"
+
+
+def test_a_report_crosses_to_the_parent_as_it_is() -> None:
+    held = [Held("activation", "aten.mm.default", "Net", 1, 9)]
+    out = OutOfMemory("a.py:1", "aten.mm.default", "Net", "forward", 2, 1, 2, 3, 4, 5, {"other": 2}, held)
+    said = ProcessReport(used=True, error=ScriptError("a.py:3", "ValueError", (("a.py", 1, 3),)), out_of_memory=out)
+    said.evaluation_peaks, said.lost = (1, 2), {"host": "OSError: none"}
+    assert ProcessReport.read(said.message()) == said
+
+
+def test_watching_that_fails_is_said_even_where_the_script_ended_well() -> None:
+    with pytest.raises(CoopsimError, match="watching train"):
+        failures.explain(Script(("train.py",)), 0, [ProcessReport(failure="KeyError: 'all'")])
+
+
+class Fails(probe.Probe):
+    def report(self, _found: ProcessReport) -> None:
+        raise RuntimeError("no figures\nat all")
+
+
+def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+    named, found = Fails(), ProcessReport()
+    named.name = "growth"
+    probe.make([named], found)
+    assert found.lost == {"growth": "RuntimeError: no figures"}
+    assert "Traceback" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="no figures"):
+        probe.make([Fails()], found)

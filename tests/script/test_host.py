@@ -58,7 +58,7 @@ def test_what_is_on_the_device_is_not_the_host_s(tmp_path: Path) -> None:
 LITTLE = """
 import time
 import torch
-from coopsim.script import host_limit
+from coopsim.script.running import host_limit
 
 net = torch.nn.Linear(64, 64).cuda()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

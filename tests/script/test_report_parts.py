@@ -9,7 +9,7 @@ from tests.live.command import called
 
 FAILS = """
 import torch
-from coopsim.script import kinds
+from coopsim.script.watching import kinds
 
 def fails(*_):
     raise RuntimeError("Cannot access data pointer of Tensor")

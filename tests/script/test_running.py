@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.script.ranks import processes
-from coopsim.script.running import Running
+from coopsim.script.running.start import Running
 
 #: Starts a process that waits, says both numbers, and waits for it.
 PARENT = """

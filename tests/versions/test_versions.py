@@ -15,7 +15,8 @@ from types import ModuleType
 
 import pytest
 
-from coopsim.fit import apply, checkpointing
+from coopsim.fit import apply
+from coopsim.fit.remedies import checkpointing
 from coopsim.observe.tested import TORCH
 from tests.conftest import ROOT, Recorder
 from tests.fit.made import too_large

@@ -76,7 +76,7 @@ def is_idle(A: c.Caching, b: int) -> bool:
 
 @inlined
 def set_of(A: c.Caching, b: int) -> int:
-    """The set in which b waits when it is free."""
+    """Return the set of free blocks to which b belongs when it is free: its pool's, of mapped or of unmapped memory."""
     return A.B[b, c.POOL] if A.B[b, c.MAPPED] else A.B[b, c.POOL] + c.UNMAPPED
 
 

@@ -10,8 +10,9 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fit.changes import Changes
-from coopsim.script.imports import now_or_after
-from coopsim.script.places import is_own
+from coopsim.script.running import dividing
+from coopsim.script.watching.imports import now_or_after
+from coopsim.script.watching.places import is_own
 
 _LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
 _PARSER = "transformers.hf_argparser"
@@ -145,3 +146,15 @@ def _is_of(frame: FrameType, made: Any) -> bool:
     """Is the frame a method of the object, or a library's wrapper of one?"""
     names = frame.f_code.co_varnames[: max(frame.f_code.co_argcount, 1)]
     return bool(names) and frame.f_locals.get(names[0]) is made
+
+
+def accumulate(changes: Changes) -> None:
+    """From now on, skip calls of zero_grad and Optimizer.step: an optimizer steps once per `changes.accumulate` calls.
+
+    With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
+    """
+    if changes.hold_gradients:
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            dividing.conditional(owner, "zero_grad", lambda _: False)
+        return
+    dividing.skip_steps(lambda _, call: call % changes.accumulate == 0)

@@ -1,6 +1,6 @@
 """Find the repeated blocks of a model, which can be recomputed, and measure what each keeps for its backward pass.
 
-A block is a module of which the model has several in a row; a level is a list of them (fit/checkpointing.py).
+A block is a module of which the model has several in a row; a level is a list of them (fit/remedies/checkpointing.py).
 """
 
 import collections

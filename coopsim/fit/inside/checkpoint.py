@@ -11,6 +11,8 @@ from torch.utils.checkpoint import create_selective_checkpoint_contexts
 from coopsim.fit.changes import Changes
 from coopsim.observe import torch_private
 
+_config: Any = torch_private.get("torch._functorch.config")  #: of AOTAutograd's partitioner
+
 
 def install(changes: Changes, number: int, model: nn.Module) -> None:
     """Let a model, number `number`, recompute the blocks that `changes` name in it, if any.
@@ -64,3 +66,30 @@ def _unwrapped(model: Any) -> Any:
     while not hasattr(model, "gradient_checkpointing_enable"):
         model = model._modules.get("module") or model._modules["_orig_mod"]
     return model
+
+
+def offload(changes: Changes, number: int, model: nn.Module) -> None:
+    """Wrap the blocks that `changes` name in a model, number `number`, if any; to be called before its first call."""
+    chosen = {model.get_submodule(name) for name in changes.of_model(number, changes.on_host)}
+    if chosen:
+        wrapping = torch_private.get("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
+        wrapping.apply_activation_checkpointing(model, wrapping.offload_wrapper, check_fn=lambda m: m in chosen)
+
+
+class Partitioner:
+    """Sets activation_memory_budget to `budget` before each graph is compiled; None leaves the script's.
+
+    `own`: the values that the script itself had set, other than PyTorch's default, each once.
+    """
+
+    def __init__(self, budget: float | None) -> None:
+        self._budget = budget
+        self.own: list[float] = []
+
+    def set(self) -> None:
+        """Set the budget, and note the value that the script had set; the caller calls it before each compilation."""
+        found = _config.activation_memory_budget
+        if found not in (1.0, self._budget, *self.own):
+            self.own.append(found)
+        if self._budget is not None:
+            _config.activation_memory_budget = self._budget

@@ -16,8 +16,8 @@ from coopsim.observe.native import memory
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.prices import Call
-from coopsim.script import clock
-from coopsim.script.imports import AfterImport, now_or_after
+from coopsim.script.watching import clock
+from coopsim.script.watching.imports import AfterImport, now_or_after
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 from coopsim.observe.torch_private import current_graph_task_id
-from coopsim.script.places import is_own
+from coopsim.script.watching.places import is_own
 
 _FAMILIES = {"transformers", "peft", "diffusers"}
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import optimizer as hooks
 
 from coopsim.fit.changes import Changes
-from coopsim.script.places import is_own
+from coopsim.script.watching.places import is_own
 
 
 class Optimizers:

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from coopsim.fit.rough import VARIABLE
+from coopsim.fit.searching.progress import VARIABLE
 from coopsim.observe import roles
 from coopsim.observe.native import memory
-from coopsim.script.phases import Phase
+from coopsim.script.watching.calls import Phase
 
 #: Copies of the parameters in the state of optimizers, by the names of their classes; of others nothing is known.
 _COPIES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "RMSprop": 1, "Adagrad": 1, "Lion": 1}

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from coopsim.fit.changes import Changes
-from coopsim.script.imports import AfterImport
-from coopsim.script.places import is_own
+from coopsim.script.watching.imports import AfterImport
+from coopsim.script.watching.places import is_own
 
 #: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass → the like that do not.
 _KEEPS = {"SHARD_GRAD_OP": "FULL_SHARD", "_HYBRID_SHARD_ZERO2": "HYBRID_SHARD"}

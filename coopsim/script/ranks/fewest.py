@@ -1,11 +1,11 @@
 """Search for the smallest number of cards on which a job fits."""
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from coopsim.script.ranks.world import LARGEST
-from coopsim.script.report import Report
+from coopsim.script.reporting.report import Report
 from coopsim.types import CoopsimError
 
 _FASTER = 4  #: factor by which the number of ranks grows until the job trains
@@ -51,19 +51,30 @@ def search(run: Callable[[int], Report], first: Report) -> Fewest:
     support them.
     """
     found = Fewest({first.world_size: first}, {})
+    sizes_to_try = asked(first)
+    size = next(sizes_to_try)
+    while True:
+        try:
+            size = sizes_to_try.send(_trains(run, size, found))
+        except StopIteration:
+            return found
+
+
+def asked(first: Report) -> Generator[int, bool, None]:
+    """Yield the numbers of ranks that `search` tries, one by one, each when it is sent whether the last one trains."""
     choice = sorted({*sizes(first.cards_per_node), first.world_size})
     good, bad, at = None, -1, choice.index(first.world_size)
     while True:
-        if _trains(run, choice[at], found):
+        if (yield choice[at]):
             good = at
         else:
             bad = at
         if good is None:
             if bad == len(choice) - 1:
-                return found
+                return
             at = bisect.bisect_left(choice, min(_FASTER * choice[bad], choice[-1]))
         elif good - bad == 1:
-            return found
+            return
         else:
             at = _between(choice, bad, good)
 

@@ -21,10 +21,10 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from coopsim.observe import torch_private
-from coopsim.script.imports import AfterImport
-from coopsim.script.ranks import needs
+from coopsim.script.ranks import stages
 from coopsim.script.ranks.messages import Messages
 from coopsim.script.task import Task
+from coopsim.script.watching.imports import AfterImport
 
 _FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
@@ -98,7 +98,7 @@ def _no_stage_alone(_: ModuleType) -> None:
     def end(*args: Any, **named: Any) -> None:
         given = inspect.signature(make).bind(*args, **named).arguments
         if given["num_stages"] > 1:
-            needs.all_of(dist.get_process_group_ranks(given.get("group") or dist.group.WORLD))
+            stages.all_of(dist.get_process_group_ranks(given.get("group") or dist.group.WORLD))
         make(*args, **named)
 
     base.__init__ = end

@@ -9,14 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.observe.errors import CaptureError
-from coopsim.script.ranks import buffers, launcher, needs, processes, stages, world
-from coopsim.script.running import Running
+from coopsim.script.ranks import launcher, processes, stages, world
+from coopsim.script.running.start import Ran, Running, outputs, reports, say, variables
 from coopsim.script.script import Script
-from coopsim.script.start import Ran, outputs, reports, say, variables
 from coopsim.script.task import Task
 
 #: NCCL's watchdogs run by the phantom's clock (phantom/csrc/watchdog.c); PyTorch's monitor would take them for hung.
 _DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
+#: Bytes of a card that a communicator of NCCL takes, outside PyTorch's allocator, of two ranks and of more. Published:
+#: on 4 A100, 544 MB and 688 MB (NVIDIA/nccl issue 964); on 8 H100, 1.06 GB, and 4.34 GB after the first all-to-all
+#: (issue 1685). NCCL has buffers per channel and protocol, so the amount depends on the machine's links and on
+#: NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS and similar variables.
+_OF_TWO, _OF_MORE = 544_000_000, 688_000_000
 
 
 def run(
@@ -79,7 +83,7 @@ def _run(
     together = job.together or (task.ranks == "stage" and first)
     task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        shared = buffers.variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
+        shared = nccl_variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
         folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
         port, started = _free_port(), []
         for rank, own in folders.items():
@@ -94,8 +98,8 @@ def _run(
             say(script, processes.needs(len(started), together=together))
         processes.run(started, running, together=together)
         for own in folders.values():
-            if pipeline := needs.said(own):
-                return [], pipeline
+            if needed := stages.said(own):
+                return [], needed
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
         return [Ran(rank, code, reports(folders[rank])) for rank, code in ended], ()
 
@@ -103,6 +107,15 @@ def _run(
 def of_rank(step_requests: str, rank: int) -> str:
     """Return the file to which a rank of a job writes the requests of its steps."""
     return f"{step_requests}.{rank}"
+
+
+def nccl_variables(nbytes: int | None) -> dict[str, str]:
+    """Return the environment variables by which the phantom's NCCL takes `nbytes` of a card per communicator.
+
+    None means the amounts published for 4 A100: 544 MB for two ranks, 688 MB for more.
+    """
+    of_two, of_more = (_OF_TWO, _OF_MORE) if nbytes is None else (nbytes, nbytes)
+    return {"COOPSIM_PHANTOM_NCCL_2": str(of_two), "COOPSIM_PHANTOM_NCCL": str(of_more)}
 
 
 def _free_port() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from coopsim.script.running import Running
+from coopsim.script.running.start import Running
 
 #: Variable with the folder through which ranks exchange messages (phantom/csrc/nccl_peers.c).
 PEERS = "COOPSIM_PHANTOM_PEERS"

@@ -1,11 +1,19 @@
-"""Choose which stages of a pipeline to run: of a long one those that differ, and equal ones once.
+"""Pipelines: a rank reports that it cannot run alone; of a long one, the stages that differ are chosen to run.
 
 Stages are numbered along the pipeline, from 0. Their figures are peaks and the like (start.Ran.figures). Those between
 two stages with the same figures are assumed to be like them; where two differ, the one halfway between is run next.
 """
 
-from collections.abc import Hashable, Mapping
+import json
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+
+from coopsim.script.task import FOLDER
+
+_FILE = "needs-ranks"  #: in a process's folder of reports
 
 #: A pipeline of at most so many stages is run as a whole.
 FEW = 8
@@ -39,3 +47,15 @@ def left_out(figures: Mapping[int, Hashable], stage: int) -> tuple[range, bool]:
     """
     after = min((n for n in figures if n > stage), default=stage + 1)
     return range(stage + 1, after), after in figures and figures[stage] == figures[after]
+
+
+def all_of(pipeline: Sequence[int]) -> NoReturn:
+    """Report that this process needs the ranks of `pipeline`, each with one or several stages, and exit with code 0."""
+    Path(os.environ[FOLDER], _FILE).write_text(json.dumps(list(pipeline)), encoding="utf-8")
+    os._exit(0)
+
+
+def said(folder: str) -> tuple[int, ...]:
+    """Return the ranks that the process with this report folder has reported (`all_of`); () if it can run alone."""
+    file = Path(folder, _FILE)
+    return tuple(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else ()

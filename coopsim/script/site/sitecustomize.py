@@ -14,7 +14,7 @@ if _hidden is not None and _hidden.loader is not None:
     _hidden.loader.exec_module(importlib.util.module_from_spec(_hidden))
 
 try:
-    from coopsim.script import inside
+    from coopsim.script.running import inside
 except ImportError as error:
     _folder = os.environ.get("COOPSIM_SCRIPT_FOLDER", "")
     if os.path.isdir(_folder):

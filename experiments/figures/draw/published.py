@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from coopsim.figures import style
-from coopsim.script.margin import TOO_CLOSE
+from coopsim.script.memory import TOO_CLOSE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from torch.nn.functional import batch_norm, conv2d, embedding, layer_norm, max_p
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from coopsim.phantom.control import Control
-from coopsim.script import clock, native
+from coopsim.script.watching import clock, recorder
 
 control = Control()
 A = torch.ops.aten
@@ -67,6 +67,6 @@ def measure() -> dict[str, int]:
 
 measure()  # the library asks Python
 alone = measure()
-native.all_to_python(True)
+recorder.all_to_python(True)
 with open(sys.argv[1], "w", encoding="utf-8") as file:
     json.dump([alone, measure()], file)

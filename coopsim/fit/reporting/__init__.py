@@ -1,0 +1,1 @@
+"""What `coopsim fit` prints: the verdict, the rows of remedies, and notes."""

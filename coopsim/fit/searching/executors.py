@@ -1,0 +1,162 @@
+"""Run scripts on this machine, or on the workers of a Dask cluster, in the same folder there."""
+
+import json
+import pickle
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from coopsim.fit.changes import Changes
+from coopsim.fit.editing.copies import copied
+from coopsim.fit.saved import versions
+from coopsim.live.hosting import Hosting
+from coopsim.script import Report, Script, run
+from coopsim.script.running.start import Running
+from coopsim.types import CoopsimError
+
+PLUGIN = "coopsim.fit.inside"
+LIVE = "coopsim.live.guest"
+
+
+class Local:
+    """Runs scripts on this machine; an instance is called with a script, from any thread."""
+
+    def __init__(self) -> None:
+        self._running = Running()
+
+    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
+        """Run a script as coopsim.script.run does, and return the report.
+
+        texts: run a copy of it, in which files have these texts, by path (printed.copied); None: itself.
+        """
+        return _run(script, texts, self._running)
+
+    def end(self) -> None:
+        """Kill the runs that other threads wait for, and every run that is started from now on."""
+        self._running.end_all()
+
+
+class Cluster(Local):
+    """Runs scripts on a cluster's workers, as many at a time as there are workers."""
+
+    def __init__(self, name: str, executor: Any) -> None:
+        super().__init__()
+        self._name, self._executor = name, executor
+        self._folder, self._versions = str(Path.cwd()), versions()
+
+    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
+        """Run a script, or a copy of it that is made there, on a worker, and return the report.
+
+        Raises CoopsimError as coopsim.script.run does, and if the cluster goes away or its worker cannot run the
+        script.
+        """
+        try:
+            done = self._executor.submit(_in_folder, self._folder, script, texts, self._versions).result()
+        except BrokenExecutor:
+            raise CoopsimError(f"{self._name} went away") from None
+        if isinstance(done, str):
+            raise CoopsimError(done)
+        report: Report = done
+        return report
+
+    def end(self) -> None:
+        """Cancel the runs that have not started; those under way continue on their workers, but are not waited for."""
+        self._executor.client.cancel(list(self._executor.remote.values()))
+
+
+@contextmanager
+def opened(executor: str) -> Iterator[Local]:
+    """Within the context, give the means to run scripts that `--executor` names: "processes", or "dask://HOST:PORT".
+
+    Raises CoopsimError if it names neither, or if there is no such cluster.
+    """
+    if executor == "processes":
+        yield Local()
+        return
+    from coopsim.sweep.workers import find
+
+    where = find(executor, 1)
+    assert where is not None
+    cluster = where.start({})
+    try:
+        yield Cluster(executor, cluster)
+    finally:
+        where.stop(cluster, now=True)
+
+
+def heard(script: Script, requests: Path | None = None) -> Report:
+    """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
+    try:
+        return run(script, requests=None if script.is_long else requests)
+    except CoopsimError as e:
+        if "ended with exit code" in str(e):
+            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+        raise
+
+
+def changed(script: Script, changes: Changes) -> Script:
+    """Return a Script of the same command which, when it is run, makes the changes; nothing runs here.
+
+    A plugin makes them, code in the script's process (fit.inside, or live's); variables and number of ranks are set.
+    """
+    plugin, told = PLUGIN, changes.message()
+    if changes.live:
+        hosting = asdict(Hosting()) if changes.offload else None
+        plugin, told = LIVE, json.dumps({"memory": changes.live, "hosting": hosting})
+    return replace(
+        script,
+        variables=changes.variables,
+        world_size=changes.cards or script.world_size,
+        plugin=plugin,
+        told=told,
+    )
+
+
+def _in_folder(
+    folder: str, script: Script, texts: Mapping[str, str] | None, wanted: tuple[object, ...]
+) -> Report | str:
+    """Run a script on a worker, in a process of its own in `folder`; return its report, or why there is none.
+
+    `texts`: as for Local. `wanted` are the versions that the caller has (saved.versions), which the worker must have,
+    too.
+    """
+    me = socket.gethostname()
+    if versions() != wanted:
+        return f"the worker on {me} has another version of coopsim, PyTorch or transformers"
+    if not Path(folder).is_dir():
+        return f"the worker on {me} has no folder {folder}: the script's files must be there as they are here"
+    command = [sys.executable, "-m", "coopsim.fit.searching.executors"]
+    child = subprocess.run(command, cwd=folder, input=pickle.dumps((script, texts)), stdout=subprocess.PIPE)  # noqa: S603
+    if child.returncode:
+        return f"the worker on {me} could not run the script"
+    done: Report | str = pickle.loads(child.stdout)  # noqa: S301 (our own process's)
+    return done
+
+
+def _run(script: Script, texts: Mapping[str, str] | None, running: Running | None = None) -> Report:
+    if texts is None:
+        return run(script, running=running)
+    with copied(script.command, texts) as command:
+        return run(replace(script, command=command), running=running)
+
+
+def _main() -> None:
+    """Run a script that is read from stdin, and write its report to stdout, both pickled."""
+    script, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own parent's)
+    done: Report | str
+    try:
+        done = _run(script, texts)
+    except CoopsimError as e:
+        done = str(e)
+    sys.stdout.buffer.write(pickle.dumps(done))
+
+
+if __name__ == "__main__":
+    _main()

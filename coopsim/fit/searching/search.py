@@ -1,0 +1,304 @@
+"""Search for remedies: run the script, decide whether it fits, and try the kinds of remedy."""
+
+import math
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.fit import batch as batches
+from coopsim.fit.batch import Batch
+from coopsim.fit.case import Case
+from coopsim.fit.changes import Changes
+from coopsim.fit.editing.patch import with_patch
+from coopsim.fit.proposals import Proposals
+from coopsim.fit.remedies import (
+    cards,
+    checkpointing,
+    combine,
+    compiled,
+    evaluation,
+    live,
+    lora,
+    loss,
+    microbatches,
+    offload,
+    optimizers,
+    precision,
+    selective,
+    settings,
+    unused,
+)
+from coopsim.fit.reporting import rows
+from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.searching import executors, masks
+from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.executors import heard
+from coopsim.fit.searching.progress import Runs
+from coopsim.fit.searching.trials import Trials
+from coopsim.fit.survey import Survey
+from coopsim.script import Report, Script
+from coopsim.script.searching.largest import Largest
+from coopsim.script.searching.largest import search as search_largest
+from coopsim.text import human
+from coopsim.types import CoopsimError
+
+_KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
+_AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
+_EARLY = 6  #: number of kinds that are tried before live
+_ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
+_WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
+_NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
+_TOLERANCE = 0.05  #: relative tolerance of the largest batch
+
+
+class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
+    """The time limit has passed, and no more runs are started."""
+
+
+class Search:
+    """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
+
+    `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
+    for the one on which the verdict depends. `first`: whether to end with the first remedy that works, in the order
+    of kinds, instead of trying all. Raises CoopsimError for a command with bad placeholders of the batch size.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        jobs: int = 1,
+        executor: str = "processes",
+        seconds: float | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        first: bool = False,
+    ) -> None:
+        self._template = script.command
+        self._wanted = batches.wanted(script.command) if batches.has_place(script.command) else None
+        if not batches.has_place(script.command):
+            command = script.command
+        elif self._wanted is None:
+            command = batches.by_default(script.command)
+        else:
+            command = Batch(script.command, self._wanted).command(self._wanted)
+        told = rows.Growing(say).add
+        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), told=told)
+        self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
+        self._executor = executor
+        self._first = first
+        self._ends = math.inf if seconds is None else time.monotonic() + seconds
+        self._survey: Survey | None = None
+        self._lower_needs: int | None = None
+        self._fits = False
+
+    def run(self) -> Fit:
+        """Run the search and return its result.
+
+        Raises CoopsimError if the script fails for another reason than memory, or if it does not fit and has no
+        backward pass, so that there is nothing to try.
+        """
+        with (
+            executors.opened(self._executor) as self._trials.execute,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
+            requests = Path(folder, "requests.npy")
+            self._survey = survey = self._trials.survey(requests)
+            if survey.report.replay is not None:
+                ran, steps = survey.report.steps, survey.report.replay["steps"]
+                self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
+            self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
+            self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
+            batch = self._batch(survey)
+            self._fits = self._fits_as_it_is(survey)
+            with self._limited():
+                if self._fits or survey.report.outcome == "oom":
+                    larger = self._larger(batch) if batch and not batch.given else None
+                    return replace(self.so_far(), larger=larger)
+                if not survey.trains:
+                    title, needs = self._trials.script.title, human(survey.needs_bytes)
+                    raise CoopsimError(
+                        f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
+                    )
+                return self._remedies(self._trials.case(survey), batch)
+
+    def look(self) -> Survey:
+        """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.script.run raises."""
+        with (
+            executors.opened(self._executor) as self._trials.execute,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
+            return self._trials.survey(Path(folder, "requests.npy"))
+
+    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        if batch is None:
+            self._trials.notes.append(_NO_BATCH)
+        self._try_each(case, batch)
+        works = self._trials.found.values()
+        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
+        if len({remedy.kind for remedy in works}) < enough:
+            drive(self._trials, case.survey, combine.propose(case, batch))
+        near = None if self._trials.found else combine.strongest(case, batch)
+        near = near and self._trials.nearest(near, case.survey)
+        done = self.so_far()
+        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
+            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
+        return done
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Within the context, kill the runs when the time limit passes."""
+        left = max(self._ends - time.monotonic(), 0.0)
+        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def so_far(self, *, interrupted: bool = False) -> Fit:
+        """Return the result so far, at the end of the search or after an interrupt.
+
+        Raises CoopsimError if the first run has not ended.
+        """
+        if self._survey is None:
+            raise CoopsimError("interrupted before the first run has ended: nothing is known")
+        if interrupted:
+            self._trials.notes.append("interrupted: not everything was tried")
+        elif self._trials.stopped:
+            self._trials.notes.append("time ran out (--time): not everything was tried")
+        found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
+        return Fit(
+            fits=self._fits,
+            needs_bytes=self._survey.needs_bytes,
+            masks=self._survey.report.masks,
+            lower_needs_bytes=self._lower_needs,
+            full_after_steps=rows.full_after(self._survey.report, self._trials.script.total_bytes),
+            memory_bytes=self._trials.script.total_bytes,
+            remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
+            basis=self._survey.basis,
+            precision=self._survey.precision,
+            runs=self._trials.runs.count,
+            card=self._trials.script.card,
+            notes=tuple(self._trials.notes),
+            host=self._survey.report.host,
+            at_least=bool(self._survey.report.host_ran_out),
+            failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
+        )
+
+    def _fits_as_it_is(self, survey: Survey) -> bool:
+        total, first = self._trials.script.total_bytes, survey.report
+        if first.host_ran_out:
+            if survey.needs_bytes <= total:
+                raise CoopsimError(f"with memory enough on the card, {first.host_ran_out}")
+            return False
+        limited = first.memory_fraction is not None
+        if not (first.ooms or limited) and first.peak_device_bytes <= total:
+            return True
+        adapts = first.ooms > 0 and (first.outcome == "ok" or limited)  # to what the card has, or to a part of it
+        if survey.needs_bytes > total and not adapts:
+            return False
+        report = self._trials.run("as it is", Changes(), memory_bytes=total)
+        if report is None or report.outcome == "oom":
+            return False
+        if adapts:
+            self._survey = replace(survey, needs_bytes=report.peak_device_bytes, report=report)
+        if report.ooms:
+            times = "once" if report.ooms == 1 else f"{report.ooms} times"
+            self._trials.notes.append(f"memory runs out {times}, and the script goes on")
+        return True
+
+    def _batch(self, survey: Survey) -> Batch | None:
+        if not batches.has_place(self._template):
+            given = survey.given
+            return None if given.wanted is None else Batch((), given.wanted, given)
+        wanted = self._wanted or (survey.model.batch if survey.model else None)
+        if wanted is None:
+            raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
+        return Batch(self._template, wanted)
+
+    def _try_each(self, case: Case, batch: Batch | None) -> None:
+        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first.
+
+        Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
+        """
+        if evaluation.is_the_cause(case) and drive(self._trials, case.survey, evaluation.propose(case)):
+            return
+        by_blocks = [checkpointing.propose(case), selective.propose(case)]
+        whole = checkpointing.propose_whole(case)
+        smaller = [] if batch is None else [microbatches.propose(case, batch)]
+        if self._jobs > 1:  # those that follow look at what the first has found
+            by_blocks, whole = [_chained(whole, *by_blocks), _chained()], _chained()
+        searches = [*smaller, by_blocks[0]] if case.survey.trainer else [by_blocks[0], *smaller]
+        kinds = [
+            unused.propose(case),
+            settings.propose_allocator(case),
+            precision.propose(case),
+            whole,
+            *searches,
+            settings.propose_others(case),
+            settings.propose_sharding(case),
+            compiled.propose(case),
+            optimizers.propose(case),
+            loss.propose(case),
+            by_blocks[1],
+            precision.propose_weights(case),
+            cards.propose(case),
+            lora.propose(case),
+        ]
+        # Live keeps the numbers, but its trials take long: it comes after the kinds that take few runs, which often
+        # suffice. Offload is for where live finds nothing.
+        last = _chained(live.propose(case), offload.propose(case))
+        kinds.insert(len(kinds) if self._first else _EARLY, last)
+        at_once = self._jobs if self._first else len(kinds)
+        for i in range(0, len(kinds), at_once):
+            self._try(case, kinds[i : i + at_once])
+            if self._first and self._trials.found:
+                return
+
+    def _try(self, case: Case, kinds: list[Proposals]) -> None:
+        if self._jobs == 1:
+            drive(self._trials, case.survey, _chained(*kinds), first=self._first)
+            return
+        with ThreadPoolExecutor(self._jobs) as pool:
+            running = {pool.submit(drive, self._trials, case.survey, kind) for kind in kinds}
+            try:
+                left = running
+                while left:  # polled, as a signal may wake another thread only
+                    done, left = wait(left, timeout=_AWAKE_S)
+                    for kind in done:
+                        kind.result()
+            except KeyboardInterrupt:
+                while wait(running, timeout=_AWAKE_S).not_done:
+                    self._trials.stop()  # again, as a run may have begun meanwhile
+                raise
+
+    def _larger(self, batch: Batch) -> Largest:
+        trials = self._trials
+        script = replace(trials.script, quiet=True)
+        tried: dict[int, Report] = {}
+
+        def run_with(n: int) -> Report:
+            if trials.stopped:
+                raise _TimeIsOver
+            with trials.runs.one(f"with {n}") as ended:
+                command = batch.command(n)
+                report = trials.judged(heard(replace(script, command=command)), Changes(), command)
+                ended("trains" if report.outcome == "ok" else "out of memory")
+            return report
+
+        try:
+            return search_largest(run_with, batch.wanted, batch.wanted, tried, tolerance=_TOLERANCE, times=_WIDER)
+        except _TimeIsOver:
+            return Largest(batch.wanted, batch.wanted, tried)
+
+
+def _chained(*each: Proposals) -> Proposals:
+    """What several remedies propose, one after the other."""
+    for one in each:
+        yield from one

@@ -1,0 +1,208 @@
+"""Tensors that a script keeps on the card: that no step reads, as of a loaded file, or outputs of an evaluation.
+
+Unused is what was there when the first forward pass of training began, and what no op of the first two steps has read
+or written. Compiled code does not tell what it reads, so a script with compiled graphs has no such tensors here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from coopsim.observe import roles
+from coopsim.observe.storages import Storage
+from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.watching import holders
+from coopsim.script.watching.calls import Calls, Phase
+from coopsim.script.watching.changes import changed_at
+from coopsim.script.watching.compilation import Compilation
+from coopsim.script.watching.probe import Probe
+from coopsim.script.watching.recorder import ScriptRecorder
+from coopsim.types import MIB, Role
+
+_LEAST = 16 * MIB  #: bytes that are worth a line
+_PART = 0.01  #: and the part of what is allocated
+_STEPS = 2  #: that are looked at
+_NAMED = 3
+_AT = 6  #: the batch at which is looked: what the batches before the last one made is kept, if it is there
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """A variable whose tensors no step reads: `tensors` of them with `bytes` in all. `place`: file:line that makes it.
+
+    `kind` is the type of its value, `file` the path of its file; `place` is "" if the line is not found.
+    """
+
+    name: str
+    kind: str
+    file: str
+    place: str
+    tensors: int
+    bytes: int
+
+
+class Unused(Probe):
+    """Looks for unused tensors at the ends of the first steps, and when memory runs out before these."""
+
+    name = "unused"
+
+    def __init__(self, recorder: ScriptRecorder, compilation: Compilation, calls: Calls) -> None:
+        self._calls = calls
+        self._ledger, self._compilation = recorder.ledger, compilation
+        self._newest: int | None = None  #: serial, when the first forward pass began
+        self._steps = 0
+        self._found: list[Keeper] = []
+        self.serials: frozenset[int] = frozenset()  #: of the unused storages
+
+    def install(self) -> None:
+        self._calls.begins.append(self.call_begins)
+
+    def call_begins(self, phase: Phase | None) -> None:
+        """Note that a module is called from outside."""
+        if self._newest is None and phase == "training":
+            self._newest = self._ledger.newest
+            self._ledger.note_touched(on=True)
+
+    def step_ended(self, steps: int) -> None:
+        self._steps = steps
+        if self._newest is None or self._steps > _STEPS:
+            return
+        self._look()
+        if self._steps == _STEPS:
+            self._ledger.note_touched(on=False)
+
+    def ran_out(self, _device: int, _asked: int) -> None:
+        """Look at what is unused so far."""
+        if self._newest is not None and self._steps < _STEPS:
+            self._look()
+
+    def report(self, found: ProcessReport) -> None:
+        """Report the three variables that keep most unused tensors."""
+        found.unused = [] if self._compilation.graphs else [asdict(one) for one in self._found]
+
+    def _look(self) -> None:
+        self._found, self.serials = [], frozenset()
+        storages = self._ledger.untouched()
+        if storages is None or self._newest is None or self._compilation.graphs:
+            return
+        unused = {s.serial: s for s in storages if s.serial <= self._newest}
+        least = max(_LEAST, _PART * self._ledger.live_bytes)
+        if _total(unused.values()) < least:
+            return
+        roles.assign(roles.Objects.now(), self._ledger)
+        if not self._steps:  # the step under way has not come to all modules yet
+            unused = {serial: s for serial, s in unused.items() if s.role is None}
+        found = []
+        for group in _groups(unused, self._ledger):
+            kept = [unused[serial] for serial in group.unused]
+            if _total(kept) >= least and (self._steps >= _STEPS or self._is_a_copy(kept)):
+                place = changed_at(group.path.file, group.path.name)
+                one = Keeper(group.path.name, group.path.kind, group.path.file, place, len(kept), _total(kept))
+                found.append((one, group.unused))
+        found.sort(key=lambda one: (-one[0].bytes, one[0].name))
+        self._found = [one for one, _ in found[:_NAMED]]
+        self.serials = frozenset(serial for _, serials in found for serial in serials)
+
+    def _is_a_copy(self, kept: list[Storage]) -> bool:
+        """Whether most of it has the sizes of the parameters: before two steps are over, other data may yet be read."""
+        there = Counter(s.nbytes for s in self._ledger.alive() if s.role is Role.PARAMETER)
+        alike = Counter(s.nbytes for s in kept) & there
+        return 2 * sum(nbytes * n for nbytes, n in alike.items()) >= _total(kept)
+
+
+@dataclass
+class _Group:
+    """What a variable refers to: its unused storages, and whether it has others, of which some have no role."""
+
+    path: holders.Path
+    unused: set[int]
+    others: bool = False
+    data: bool = False
+
+
+def _groups(unused: dict[int, Storage], ledger: Any) -> list[_Group]:
+    """The variables with unused storages, each as short as all below it is unused ("teacher", not its weights).
+
+    A container of which the steps read some data is left out: others may read the rest.
+    """
+    names: dict[str, _Group] = {}
+    seen: set[int] = set()
+    for path, tensor in holders.named_tensors():
+        storage = ledger.of(tensor) if tensor.is_cuda else None
+        if storage is None or storage.serial in seen:
+            continue
+        seen.add(storage.serial)
+        group = names.setdefault(path.name, _Group(path, set()))
+        if storage.serial in unused:
+            group.unused.add(storage.serial)
+        else:
+            group.others = True
+            group.data = group.data or storage.role not in (Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER_STATE)
+    used = {prefix for name, group in names.items() if group.others for prefix in _prefixes(name)}
+    found: dict[str, _Group] = {}
+    for name, group in names.items():
+        if not group.unused or group.data:
+            continue
+        short = next((prefix for prefix in _prefixes(name) if prefix not in used), name)
+        path = group.path if short == name else holders.Path(short, "", group.path.file)
+        found.setdefault(short, _Group(path, set())).unused |= group.unused
+    return list(found.values())
+
+
+def _prefixes(name: str) -> list[str]:
+    """
+    >>> _prefixes("model.head.weight")
+    ['model', 'model.head', 'model.head.weight']
+    """
+    parts = name.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _total(storages: Iterable[Storage]) -> int:
+    return sum(s.nbytes for s in storages)
+
+
+class KeptOutputs(Probe):
+    """Finds the variables that keep something of each batch of an evaluation, such as a list of outputs.
+
+    Looks at the first evaluation that keeps something. `ledger` has the program's storages.
+    """
+
+    def __init__(self, ledger: Any, calls: Calls) -> None:
+        self._ledger, self._calls = ledger, calls
+        self._newest: list[int] = []  #: the newest serials when the calls of this evaluation began
+        self._found: list[dict[str, Any]] = []  #: the variables that hold most: the fields of holders.Holder
+
+    def install(self) -> None:
+        self._calls.begins.append(self.call_begins)
+
+    def call_begins(self, phase: Phase | None) -> None:
+        """Note that a module is called from outside."""
+        if phase == "evaluation":
+            self._newest.append(self._ledger.newest)
+            if len(self._newest) == _AT:
+                self._look()
+        elif phase is not None:
+            self._newest.clear()
+
+    def report(self, found: ProcessReport) -> None:
+        found.evaluation_keeps = self._found
+
+    def ran_out(self, _device: int, _asked: int) -> None:
+        if 2 < len(self._newest) < _AT:
+            self._look()
+
+    def _look(self) -> None:
+        if self._found:
+            return
+        kept = {s.serial for s in self._ledger.alive() if self._newest[0] < s.serial <= self._newest[-2]}
+
+        def is_kept(tensor: torch.Tensor) -> bool:
+            storage: Storage | None = self._ledger.of(tensor) if tensor.is_cuda else None
+            return storage is not None and storage.serial in kept
+
+        if kept:
+            self._found = [asdict(one) for one in holders.Holders().look(is_kept) if one.tensors]

@@ -1,0 +1,150 @@
+"""The recorder of a script: which op runs in which module, what made each storage, and the time of every op."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from coopsim.observe import describe
+from coopsim.observe.costs import CostModel
+from coopsim.observe.device import Device
+from coopsim.observe.effects import tensors
+from coopsim.observe.interpose.library import DESCRIBE, STREAM, load
+from coopsim.observe.interpose.library import Device as LibraryDevice
+from coopsim.observe.native import NativeLedger, NativeModules
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.storages import Storage
+from coopsim.observe.torch_private import (
+    FAKE_MODE,
+    FakeTensor,
+    HigherOrderOperator,
+    disabled_torch_dispatch,
+    get_dispatch_mode,
+    op_overload,
+)
+from coopsim.observe.where import Where
+from coopsim.phantom.control import Control
+from coopsim.script.watching import clock
+
+_kept: list[Any] = []  # callbacks of the library, which must stay alive
+Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
+
+
+class ScriptRecorder(Recorder):  # type: ignore[no-untyped-call]
+    """A recorder that also notes the running op, and the maker of each storage."""
+
+    supports_higher_order_operators = True  # such as DTensor's random ops
+
+    def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
+        super().__init__(device, model)
+        self._time = clock_
+        self._running = "", ""
+        self._seen: Seen | None = None
+        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: called after every op
+
+    @property
+    def running(self) -> tuple[str, str]:
+        """The names of the op that began last and of its module; "" and "" before the first op."""
+        return self.ledger.running() if self.native and isinstance(self.ledger, NativeLedger) else self._running
+
+    @property
+    def seen(self) -> "Seen | None":
+        """A function that is called after every op with it, its arguments, its result, and whether it made a storage.
+
+        Setting it sends every op to Python, until it is set to None.
+        """
+        return self._seen
+
+    @seen.setter
+    def seen(self, seen: "Seen | None") -> None:
+        self._seen = seen
+        all_to_python(seen is not None)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if isinstance(func, HigherOrderOperator) or _is_fake(types):
+            return func(*args, **kwargs or {})
+        if any(t.__torch_dispatch__ is not disabled_torch_dispatch for t in types):
+            return NotImplemented  # a wrapper such as a DTensor: its ops on the tensors within come here again
+        maker = self._running = str(func), self.where.module()
+        newest = self.ledger.newest
+        takes_time = not clock.is_view(func)
+        if takes_time:
+            self._time.begin()
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if takes_time:
+            self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
+        if self.kinds is not None:
+            self.kinds(func, args, kwargs or {})
+        if self._seen is not None:
+            self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
+        if self.ledger.newest > newest:
+            for tensor in tensors(out):
+                storage: Storage | None = self.ledger.of(tensor)
+                if storage is not None and storage.serial > newest:
+                    storage.maker = maker
+        return out
+
+
+def watch_resizes(recorder: Recorder) -> None:
+    """From now on, let `recorder` know of UntypedStorage.resize_ on the GPU (Recorder.resize), which is no op.
+
+    FSDP frees and reallocates layers with it.
+    """
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: Any, nbytes: int) -> Any:
+        if storage.device.type != "cuda":
+            return resize(storage, nbytes)
+        return recorder.resize(storage, lambda: resize(storage, nbytes))
+
+    torch.UntypedStorage.resize_ = resized  # type: ignore[method-assign, assignment]
+
+
+def _is_fake(types: Any) -> bool:
+    """Return whether it is an op of fake tensors, with which DTensor infers the shapes of its results."""
+    mode = get_dispatch_mode(FAKE_MODE)
+    return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
+
+
+def watch_natively(
+    control: Control, model: CostModel, time: clock.Clock, where: Where, modules: list[str], for_python: frozenset[str]
+) -> None:
+    """Configure the library for this process, so that it can watch ops by itself.
+
+    Each op's time goes to the phantom's clock, `time`; it is that of `model`, which the library asks of Python once
+    per op, or once per shapes. The caller makes sure that the library can be loaded. `modules` is the list in which
+    modules get their numbers; `for_python` are the names of ops that Python watches.
+    """
+    library: Any = load()
+    pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
+    device = LibraryDevice(STREAM(clock.stream), *pointers)
+    said = DESCRIBE(_describer(for_python, model))
+    _kept[:] = device, said
+    library.device(device)
+    library.describe(said)
+    time.costed = library.cost
+    where.native = NativeModules(library, modules)
+
+
+def _describer(for_python: frozenset[str], model: CostModel) -> Callable[[bytes, bytes, Any], None]:
+    def say(name: bytes, overload: bytes, found: Any) -> None:
+        func = op_overload(name.decode(), overload.decode())
+        if func is None:
+            found.contents.flags = describe.FOR_PYTHON
+        else:
+            describe.describe(func, for_python, model, found.contents)
+
+    return say
+
+
+def all_to_python(on: bool) -> None:
+    """Set whether Python watches every op from now on, or only those that the library does not watch itself.
+
+    Does nothing where the library cannot be loaded: Python watches every op then.
+    """
+    library: Any = load()
+    if library is not None:
+        library.all_to_python(on)

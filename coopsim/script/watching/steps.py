@@ -1,0 +1,61 @@
+"""Count the optimizer steps of a script, compiled or not."""
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.optim import optimizer as optimizers
+
+from coopsim.observe.where import Where
+from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.watching.probe import Probe
+
+
+class Steps(Probe):
+    """Counts steps, those of the first optimizer that steps, and calls `ended` with the number of each, from 1.
+
+    `after_compiled` are called after each step of compiled code, which runs without hooks.
+    """
+
+    def __init__(self, where: Where, ended: Callable[[int], None]) -> None:
+        self._where, self._ended = where, ended
+        self.count = 0
+        self.after_compiled: list[Callable[[], None]] = []
+        self._backwards = 0  #: backward passes until the last step's end
+        self._first: int | None = None  #: id of the optimizer whose steps count
+        self._code: CodeType | None = None  #: the compiled code that ended the last step
+
+    def install(self) -> None:
+        """Be called after each Optimizer.step, after what has been hooked there before."""
+        optimizers.register_optimizer_step_post_hook(self._stepped)
+
+    def run_compiled(self, run: Callable[[], Any], code: CodeType) -> Any:
+        """Run compiled code of an optimizer's step, whose hooks are removed meanwhile, and count steps.
+
+        A step may consist of several graphs; one step is counted per backward pass. If the backward pass is compiled,
+        too, and so not seen, a step is counted whenever the code that ended the last step runs again.
+        """
+        with self._where.in_step():
+            out = run()
+        again = code is self._code or (self._code is None and not self.count)
+        if again or self._where.backwards > self._backwards:
+            self._code = code
+            self._step_ended()
+            for call in self.after_compiled:
+                call()
+        return out
+
+    def report(self, found: ProcessReport) -> None:
+        found.steps = self.count
+
+    def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._first is None:
+            self._first = id(optimizer)
+        if id(optimizer) == self._first:
+            self._step_ended()
+
+    def _step_ended(self) -> None:
+        self.count += 1
+        self._backwards = self._where.backwards
+        self._ended(self.count)

@@ -1,0 +1,190 @@
+"""Watch a script that runs on the phantom GPU: a list of probes, and what tells them of steps and of memory's end."""
+
+import sys
+from collections.abc import Callable
+
+import torch
+
+from coopsim.observe import inductor
+from coopsim.observe.costs import CostModel
+from coopsim.observe.data import device_data
+from coopsim.observe.data.device_data import DeviceData
+from coopsim.observe.data.masks import Masks
+from coopsim.observe.device import PhantomDevice
+from coopsim.observe.native import NativeLedger
+from coopsim.observe.torch_private import attach_oom_observer, call_when_initialized
+from coopsim.observe.where import Where
+from coopsim.phantom import profiles
+from coopsim.phantom.control import Control, convolutions
+from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.task import Task
+from coopsim.script.watching import allocator, clock, kinds, places, probe
+from coopsim.script.watching.allocator import Allocator
+from coopsim.script.watching.calls import Calls, InputSizes
+from coopsim.script.watching.compilation import Compilation
+from coopsim.script.watching.ending import Ending
+from coopsim.script.watching.growth import Growth
+from coopsim.script.watching.host import HostMemory
+from coopsim.script.watching.kept import KeptOutputs, Unused
+from coopsim.script.watching.kinds import Kinds
+from coopsim.script.watching.out_of_memory import OutOfMemories
+from coopsim.script.watching.peaks import Peaks
+from coopsim.script.watching.probe import Probe
+from coopsim.script.watching.recorder import ScriptRecorder, watch_natively, watch_resizes
+from coopsim.script.watching.requests import Requests, StepRequests
+from coopsim.script.watching.snapshot import Snapshot
+from coopsim.script.watching.steps import Steps
+
+_VERSIONS = "torch", "transformers", "triton"
+
+
+class Watch:
+    """Watches a process from the import of torch to its end, and makes its report.
+
+    `calls` tells of calls of modules from outside of all modules; `recorder` sees the ops and knows the storages;
+    `compilation` knows of torch.compile. `after_compiled_step` are called after each step of compiled code, which runs
+    without hooks.
+    """
+
+    def __init__(self, task: Task, folder: str) -> None:
+        card, device = profiles.get(task.card), Control()
+        model = CostModel(card, task.precision)
+        time = clock.Clock(device, model)
+        recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, time)
+        ledger, where = recorder.ledger, recorder.where
+        data = recorder.data = DeviceData(ledger, Masks.of(task.masks), places.here)
+        self._unmet: Callable[[], str] = lambda: allocator.unmet() or data.decisions.endless
+        where.install()
+        watch_resizes(recorder)
+        if isinstance(ledger, NativeLedger) and not task.trace:
+            for_python = kinds.OPS | device_data.OPS
+            watch_natively(device, model, time, where, ledger.modules, for_python)
+            recorder.native = True
+        recorder.__enter__()
+        steps = self._steps = Steps(where, self._step_ended)
+        self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
+        calls = self.calls = Calls()
+        self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
+        peaks, host = Peaks(calls), HostMemory()
+        unused = Unused(recorder, self.compilation, calls)
+        outs = OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches)
+        self._traced: Probe | None = None
+        #: In the order in which they are told. Peaks come first, which the others' work may not touch.
+        self._probes: list[Probe] = [_Data(data), peaks]
+        steps_seen = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
+        self._probes += steps_seen
+        if task.trace:
+            from coopsim.script.watching.trace import TraceOfSteps
+
+            self._traced = TraceOfSteps(task, recorder)
+            self._probes.append(self._traced)
+        else:
+            self._probes += [_Forgets(where), Growth(recorder, peaks)]
+        self._probes += [unused, KeptOutputs(ledger, calls), InputSizes(calls), calls, host, self.compilation]
+        self._probes += [Allocator(device), outs, _Recorder(recorder)]
+        if not task.trace:
+            self._probes.append(Kinds(recorder, peaks, unused))
+        snapshots = [Snapshot(task.snapshot)] if task.snapshot else []
+        requests = [Requests(task.requests)] if task.requests else []
+        self._probes += [*snapshots, *requests]
+        #: PyTorch keeps one history: it is recorded as the first of these needs it.
+        self._histories: list[Snapshot | StepRequests | Requests] = [*snapshots, *steps_seen, *requests]
+        self._probes += [Ending(task.ends_after, folder), steps]
+        for one in self._probes:
+            one.install()
+        self._explains = task.explains
+        call_when_initialized(self._device_is_up)
+
+    def dynamo(self) -> None:
+        """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
+        self.compilation.watch()
+        if self._traced is not None:
+            inductor.watch_buffers(self.recorder)
+
+    def kernels(self) -> None:
+        """Start to record Inductor's kernels, if a trace is wanted; else do nothing.
+
+        To be called once, when Inductor's launcher (triton_heuristics) has been imported.
+        """
+        if self._traced is not None:
+            inductor.watch_kernels(self.recorder)
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps so far, of the first optimizer that stepped."""
+        return self._steps.count
+
+    def forget(self) -> None:
+        """Stop watching, because this process is a fork."""
+        self.recorder.__exit__(None, None, None)
+
+    def end(self, found: ProcessReport) -> None:
+        """Stop watching, and fill this process's report; to be called once. Files that the task asks for are written.
+
+        In a process that never used the GPU, only `used`, `versions` and `unmet` are filled.
+        """
+        self.recorder.__exit__(None, None, None)
+        found.used = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+        found.versions = {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules}
+        found.unmet = self._unmet()
+        if found.used:
+            probe.make(self._probes, found)
+
+    def _device_is_up(self) -> None:
+        if allocator.unmet():
+            sys.exit(2)  # an exception would be wrapped by PyTorch
+        if self._explains:
+            attach_oom_observer(self._ran_out)
+        for one in self._histories[:1]:
+            one.start_history()
+
+    def _step_ended(self, steps: int) -> None:
+        for one in self._probes:
+            one.step_ended(steps)
+
+    def _ran_out(self, device: int, asked: int, _total: int, _free: int) -> None:
+        """Called by the allocator when it has tried everything, before it raises."""
+        for one in self._probes:
+            one.ran_out(device, asked)
+
+
+class _Data(Probe):
+    """What was taken from the device's data, which nobody knows."""
+
+    def __init__(self, data: DeviceData) -> None:
+        self._data = data
+
+    def step_ended(self, _steps: int) -> None:
+        self._data.decisions.step_ended()
+
+    def report(self, found: ProcessReport) -> None:
+        found.needs_data = [
+            {"op": op, "place": place, "calls": calls, "by": by}
+            for (op, place, by), calls in self._data.sizes.most_common()
+        ]
+        found.loops_ended = [
+            {"place": f"{file}:{line}", "iterations": iterations, "times": times}
+            for (file, line, iterations), times in self._data.decisions.ended.most_common()
+        ]
+        found.last_value_read = self._data.last_value
+
+
+class _Forgets(Probe):
+    """Forgets with each step which module made which autograd node, as the step's graph is gone."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+
+    def step_ended(self, _steps: int) -> None:
+        self._where.forget()
+
+
+class _Recorder(Probe):
+    """How the ops were watched."""
+
+    def __init__(self, recorder: ScriptRecorder) -> None:
+        self._recorder = recorder
+
+    def report(self, found: ProcessReport) -> None:
+        found.watched_by_mode = self._recorder.active
+        found.benchmarked = torch.backends.cudnn.benchmark and convolutions() > 0
