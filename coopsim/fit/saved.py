@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import coopsim
 from coopsim import files
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.edits import Edit
@@ -63,7 +62,7 @@ def versions() -> tuple[object, ...]:
     It is coopsim's version and a hash of its code, and the versions of PyTorch and transformers, if installed.
     """
     digest = hashlib.sha256()
-    for file in sorted(Path(coopsim.__file__).parent.rglob("*.py")):
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     found = [version(name) for name in ("torch", "transformers") if util.find_spec(name)]
     return __version__, digest.hexdigest(), *found
