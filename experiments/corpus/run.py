@@ -57,11 +57,11 @@ class Script:
 
     @property
     def missing(self) -> list[str]:
-        """Packages that it imports and that are not installed."""
+        """Packages that it imports and that are not installed. Modules beside it are its own."""
         tree = ast.parse(self.file.read_text(encoding="utf-8"))
         named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         named += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        modules = {name.partition(".")[0] for name in named} - _OWN
+        modules = {name.partition(".")[0] for name in named} - _OWN - {file.stem for file in self.file.parent.glob("*")}
         return sorted(_PACKAGES.get(name, name) for name in modules if util.find_spec(name) is None)
 
 
