@@ -54,7 +54,7 @@ TORCH ?= 2.11.0
 TRANSFORMERS ?= 5.17.0
 smoke: setup ## the tests of tests/versions with another PyTorch, TORCH=2.11.0 (.venv-2.11.0; a minute, and 3 GB)
 	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS)
-	.venv-$(TORCH)/bin/pytest tests/versions
+	.venv-$(TORCH)/bin/pytest tests/versions -m "not slow"
 
 check: setup ## lint, format, types, layers
 	$(BIN)/ruff check --no-cache

@@ -8,6 +8,7 @@ from typing import Literal
 
 from coopsim.advise.candidates import EXPANDABLE, candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
+from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.trial import Trial, attempt, smallest
 from coopsim.allocators.caching.version import VERSIONS
 from coopsim.requests import Requests
@@ -72,7 +73,7 @@ def advise(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def run(version: str, settings: str) -> Trial:
-            trial = attempt(requests, version, settings, total_bytes)
+            trial = attempt(requests, version, settings, total_bytes, CUDA)
             tick()
             return trial
 
@@ -104,10 +105,10 @@ def advise(
         versions=tuple(sorted([*versions, first], key=lambda t: list(VERSIONS).index(t.torch))),
         recommended=recommended,
         smallest_bytes=(
-            smallest(requests, torch, conf),
-            smallest(requests, torch, recommended.conf) if recommended else None,
+            smallest(requests, torch, conf, driver=CUDA),
+            smallest(requests, torch, recommended.conf, driver=CUDA) if recommended else None,
         ),
-        smallest_expandable_bytes=None if recommended else smallest(requests, torch, EXPANDABLE),
+        smallest_expandable_bytes=None if recommended else smallest(requests, torch, EXPANDABLE, driver=CUDA),
     )
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coopsim.advise.growth import Growth, growth
 from coopsim.allocators.caching.api import CachingAllocator, Segment
+from coopsim.allocators.caching.driver import CUDA
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, FREE, KIND, NUMBER, STREAM
 from coopsim.requests import Requests
 from coopsim.snapshot.model import Snapshot
@@ -130,7 +131,7 @@ def at_request(
     `torch`, `conf`, `total_bytes`: its version, settings and memory. `failed`: whether the request failed. `snapshot`:
     the one that the requests are from, to find growth.
     """
-    allocator = CachingAllocator(torch, conf, total_bytes)
+    allocator = CachingAllocator(torch, conf, total_bytes, driver=CUDA)
     addresses, _ = allocator.run(requests.rows[: row + 1])
     held = _held(requests, row, addresses)
     number, requested, on = (int(requests.rows[row, column]) for column in (NUMBER, AMOUNT, STREAM))
@@ -205,7 +206,7 @@ def _kind_of_free(segment: Segment, stream: int, requested: int, pool: int, *, f
 def peak_row(requests: Requests, *, torch: str, conf: str, total_bytes: int) -> int:
     """Return the row of the first allocation after which reserved memory is at its peak."""
     reserved = np.zeros(len(requests), np.int64)
-    CachingAllocator(torch, conf, total_bytes).run(requests.rows, reserved)
+    CachingAllocator(torch, conf, total_bytes, driver=CUDA).run(requests.rows, reserved)
     return int(np.argmax(np.where(requests.rows[:, KIND] == ALLOCATE, reserved, -1)))
 
 

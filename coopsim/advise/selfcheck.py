@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coopsim.advise.placed import placed, places
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
+from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.version import between
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.requests import Requests
@@ -60,7 +61,7 @@ def check(snapshot: Snapshot, requests: Requests, *, torch: str, total_bytes: in
 
     `total_bytes`: the device's memory; None means unlimited.
     """
-    allocator = CachingAllocator(torch, snapshot.conf, total_bytes or ENDLESS, places(snapshot))
+    allocator = CachingAllocator(torch, snapshot.conf, total_bytes or ENDLESS, places(snapshot), CUDA)
     simulated = np.zeros(len(requests), np.int64)
     addresses, _ = allocator.run(requests.rows, simulated)
     recorded, recorded_failed = _recorded(snapshot)

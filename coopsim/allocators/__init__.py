@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from coopsim.allocators.caching.memory import CachingMemory
 
 
+#: Where cudaMalloc puts segments, if nothing is said: as the stand-in does beneath the real allocator (coopsim.oracle).
+DRIVER = "first-fit"
+
+
 @dataclass(frozen=True)
 class Allocator:
     """What is known of an allocator without compiling anything. `code` selects its kernels."""
@@ -40,7 +44,7 @@ class CudaCaching(Allocator):
 
     torch: str = ""
     conf: str = ""
-    driver: str = "first-fit"
+    driver: str = DRIVER
 
     def memory(self, total_bytes: int, values: int) -> "CachingMemory":
         """Segments and blocks of its own."""
@@ -49,7 +53,7 @@ class CudaCaching(Allocator):
         return CachingMemory(self.torch, self.conf, self.driver, total_bytes, values)
 
 
-def cuda_caching(torch: str = "", conf: str = "", driver: str = "first-fit") -> CudaCaching:
+def cuda_caching(torch: str = "", conf: str = "", driver: str = DRIVER) -> CudaCaching:
     """PyTorch's caching allocator as an allocator of replays, whose budget is then the memory of the card.
 
     torch: a version from 2.6 to 2.15 (default: the newest). conf: what PYTORCH_CUDA_ALLOC_CONF holds. driver: where

@@ -63,7 +63,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
             raise CoopsimError(
                 f"--torch, --alloc-conf and --driver are for the allocator cuda-caching, not for {allocator.name}"
             )
-        allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "", args.driver or "first-fit")
+        allocator = allocators.cuda_caching(args.torch or "", args.alloc_conf or "", args.driver or allocators.DRIVER)
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
 

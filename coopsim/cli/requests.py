@@ -14,9 +14,9 @@ _UNALLOCATED = "reserved_but_unallocated"
 
 
 def run(args: argparse.Namespace) -> int:
+    from coopsim.allocators import DRIVER
     from coopsim.allocators.caching import case, version
     from coopsim.allocators.caching.conf import parse
-    from coopsim.allocators.caching.driver import FIRST_FIT
     from coopsim.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()
     else:
         asked = case.load(args.case)
-        answer, settings = case.answer(asked, args.torch, driver=args.driver or FIRST_FIT), (asked.conf,)
+        answer, settings = case.answer(asked, args.torch, driver=args.driver or DRIVER), (asked.conf,)
     for conf in settings:
         parse(conf, rules)  # reports errors before the wait
     note_if_cold("the allocator")
@@ -88,7 +88,7 @@ def _is_pickle(path: str) -> bool:
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
-    from coopsim.allocators.caching.driver import FIRST_FIT
+    from coopsim.allocators import DRIVER
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.requests import of_trace
 
@@ -100,7 +100,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        *(caching.run(began, caching.Options(args.torch, conf, driver=args.driver or FIRST_FIT)) for conf in settings),
+        *(caching.run(began, caching.Options(args.torch, conf, driver=args.driver or DRIVER)) for conf in settings),
         gmlake.run(requests),
         planned.run(requests),
         release.run(requests),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
+from coopsim.allocators.caching.driver import CUDA
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, EMPTY, FREE, KIND, NUMBER, STREAM
 from coopsim.longrun.recorded import Ints
 from coopsim.longrun.sections import Template
@@ -35,7 +36,7 @@ def play(steps: Iterable[Sequence[Template]], torch: str, conf: str, total_bytes
 
     limit_bytes: what the script lets the allocator take, 0: all.
     """
-    allocator = CachingAllocator(torch, conf, total_bytes)
+    allocator = CachingAllocator(torch, conf, total_bytes, driver=CUDA)
     if limit_bytes:
         allocator.set_memory_fraction(min(limit_bytes / total_bytes, 1.0))
     player = _Player(allocator)

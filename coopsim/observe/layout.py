@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from coopsim.observe.storages import Storage
 from coopsim.observe.torch_private import memory_snapshot
+from coopsim.snapshot.chunks import oldest_first
 
 #: Contents of blocks without a storage: unused, or memory that a library holds (cuBLAS keeps its workspaces for good).
 UNUSED, FOREIGN = -1, -2
@@ -18,12 +19,8 @@ Layout: TypeAlias = list[tuple[int, list[tuple[int, int]]]]
 
 
 def snapshot() -> list[dict[str, Any]]:
-    """Return the segments of torch.cuda.memory._snapshot, by ascending address.
-
-    Fresh segments get rising addresses, so the oldest is first, unless one was released and its addresses reused.
-    """
-    found = memory_snapshot()["segments"]
-    return sorted(found, key=lambda segment: int(segment["address"]))
+    """Return the segments of torch.cuda.memory._snapshot, oldest first as far as addresses tell."""
+    return oldest_first(memory_snapshot()["segments"], lambda segment: (segment["address"], segment["total_size"]))
 
 
 def describe(

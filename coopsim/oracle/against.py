@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from coopsim.allocators import DRIVER
 from coopsim.allocators.caching import case
 from coopsim.allocators.caching.conf import parse
-from coopsim.allocators.caching.driver import CUDA, FIRST_FIT
+from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.trial import smallest
 from coopsim.allocators.caching.version import find
 from coopsim.budget import memory_fraction
@@ -119,7 +120,7 @@ class Smallest:
 
 def smallest_card(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str) -> Smallest:
     """Find the smallest card by simulation, to 2 MiB, and ask the real allocator."""
-    driver = FIRST_FIT if isinstance(oracle, Oracle) else CUDA
+    driver = DRIVER if isinstance(oracle, Oracle) else CUDA
     total = smallest(requests, oracle.version, conf, _STEP, driver)
     return Smallest(conf, total, compare(requests, oracle, conf, total), compare(requests, oracle, conf, total - _STEP))
 

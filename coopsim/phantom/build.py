@@ -21,6 +21,7 @@ _RUNTIME = (
     "captures",
     "contents",
     "host",
+    "ranges",
     "memory",
     "copies",
     "driver",

@@ -4,6 +4,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from coopsim.snapshot.chunks import oldest_first
 from coopsim.snapshot.model import Block, Pool, Segment, Snapshot
 from coopsim.snapshot.unpickle import SnapshotError
 
@@ -24,7 +25,7 @@ class _Range:
 
 
 def rewind(snapshot: Snapshot) -> list[Segment]:
-    """Return the segments before the first event, by address.
+    """Return the segments before the first event, oldest first (chunks.py); expandable ones lead, by address.
 
     A block that was freed later gets the requested size, rounded, plus an unsplit remainder if the history implies one:
     up to the next block, if that is near, or up to one that is allocated near behind it later. Raises SnapshotError if
@@ -57,7 +58,10 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
                 f"{address:#x}); was it recorded without some kinds of events?"
             ) from None
     followers = _followers(snapshot, blocks)
-    return [_segment(r, blocks, followers, snapshot.path) for r in sorted(_joined(ranges), key=lambda r: r.start)]
+    joined = list(_joined(ranges))
+    plain = oldest_first([r for r in joined if not r.expandable], lambda r: (r.start, r.end - r.start))
+    ordered = [r for r in joined if r.expandable] + plain
+    return [_segment(r, blocks, followers, snapshot.path) for r in ordered]
 
 
 def _followers(snapshot: Snapshot, held: dict[int, Block]) -> dict[int, int]:

@@ -1,6 +1,9 @@
 """Run scripts in forks of one process that has imported torch, each plain and watched; started by run.py.
 
-Reads a JSON list of [file, [argument, …]] from stdin, and writes a line of JSON for each script to stdout. Importing
+    forks.py CARD SECONDS [--watched]
+
+SECONDS are of processor time, for one run; with --watched there is no plain one. Reads a JSON list of [file,
+[argument, …]] from stdin, and writes a line of JSON for each script to stdout. Importing
 torch and transformers takes most of the time of a small script; here they are imported once, before there is a CUDA
 context. What watches is what `coopsim phantom run` starts in a script's process, and so is what is made of its report.
 Where the peaks of both differ, a third run is watched, too, but nothing is answered about data on the device, which
@@ -36,17 +39,17 @@ with contextlib.suppress(ImportError):
     from transformers import Trainer  # noqa: F401
 torch.cuda.is_available = _is_available  # type: ignore[method-assign]
 
-CARD = "a100-80gb"
+CARD, SECONDS, PLAIN = sys.argv[1], int(sys.argv[2]), "--watched" not in sys.argv
 KINDS = "requested", "allocated", "reserved"
-_SECONDS = 25  #: of processor time, for one run
 
 
 def main() -> None:
     """Run all of them."""
     out = os.fdopen(os.dup(1), "w")
     for file, arguments in json.load(sys.stdin):
-        row = {"plain": measured(file, arguments, watched=False), "watched": measured(file, arguments, watched=True)}
-        if row["plain"]["peaks"] != row["watched"]["peaks"] and not row["plain"]["failed"]:
+        row = {"plain": measured(file, arguments, watched=False)} if PLAIN else {}
+        row["watched"] = measured(file, arguments, watched=True)
+        if PLAIN and row["plain"]["peaks"] != row["watched"]["peaks"] and not row["plain"]["failed"]:
             row["unanswered"] = measured(file, arguments, watched=True, answers=False)
         print(json.dumps(row), file=out, flush=True)
 
@@ -66,7 +69,7 @@ def measured(file: str, arguments: list[str], *, watched: bool, answers: bool = 
         code, seconds = ended(child)
         peaks, said = Path(folder, "peaks"), Path(folder, "said").read_text(encoding="utf-8", errors="replace")
         ends = -code == signal.SIGKILL or -code == signal.SIGXCPU
-        last = [f"took more than {_SECONDS} s"] if ends else [line for line in said.splitlines() if line.strip()][-1:]
+        last = [f"took more than {SECONDS} s"] if ends else [line for line in said.splitlines() if line.strip()][-1:]
         found = {"seconds": seconds, "failed": (last or [f"exit code {code}"])[0][:300] if code else ""}
         found["peaks"] = json.loads(peaks.read_text(encoding="utf-8")) if peaks.exists() else None
         return found | (reported(file, code, folder) if watched else {})
@@ -95,7 +98,7 @@ def ended(child: int) -> tuple[int, float]:
 
 def inside_fork(file: str, arguments: list[str], folder: str, *, watched: bool) -> int:
     """Run a script as Python does, and leave its peaks in the folder. Returns the exit code."""
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))  # a loop that waits for the device never ends
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))  # a loop that waits for the device never ends
     sys.argv, sys.path[0] = [file, *arguments], str(Path(file).parent)
     os.chdir(folder)
     said = os.open("said", os.O_WRONLY | os.O_CREAT)

@@ -32,7 +32,7 @@ from coopsim.progress import note
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 RESULTS = HERE.parent / "expected" / "corpus.csv"
-CARD = "a100-80gb"
+CARD, SECONDS = "a100-80gb", 25
 KINDS = "requested", "allocated", "reserved"
 COLUMNS = ("script", "verdict", "steps", *KINDS, "difference", "unanswered", "plain_s", "watched_s", "note", "digest")
 _BY_DATA = "sizes depend on data"
@@ -57,11 +57,11 @@ class Script:
 
     @property
     def missing(self) -> list[str]:
-        """Packages that it imports and that are not installed."""
+        """Packages that it imports and that are not installed. Modules beside it are its own."""
         tree = ast.parse(self.file.read_text(encoding="utf-8"))
         named = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         named += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        modules = {name.partition(".")[0] for name in named} - _OWN
+        modules = {name.partition(".")[0] for name in named} - _OWN - {file.stem for file in self.file.parent.glob("*")}
         return sorted(_PACKAGES.get(name, name) for name in modules if util.find_spec(name) is None)
 
 
@@ -73,8 +73,13 @@ def corpus() -> list[Script]:
     return sorted(own, key=lambda script: script.name)
 
 
-def measure(scripts: Sequence[Script]) -> Iterator[dict[str, object]]:
-    """A row of each: both runs, and whether their peaks are equal."""
+def measure(
+    scripts: Sequence[Script], card: str = CARD, seconds: int = SECONDS, *, plain: bool = True
+) -> Iterator[dict[str, object]]:
+    """A row of each: both runs, and whether their peaks are equal. plain: False leaves out the run that is not watched.
+
+    seconds: of processor time, after which a run is ended.
+    """
     ready = [script for script in scripts if not script.missing]
     for script in scripts:
         if script.missing:
@@ -82,9 +87,9 @@ def measure(scripts: Sequence[Script]) -> Iterator[dict[str, object]]:
             yield {"script": script.name, "digest": script.digest, "verdict": "not run", "note": needs}
     if not ready:
         return
-    environment = os.environ | phantom.environment(CARD) | phantom.compiler_caches() | _QUIET
+    environment = os.environ | phantom.environment(card) | phantom.compiler_caches() | _QUIET
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    command = [sys.executable, str(HERE / "forks.py")]
+    command = [sys.executable, str(HERE / "forks.py"), card, str(seconds), *([] if plain else ["--watched"])]
     with tempfile.TemporaryFile("w+") as task:
         json.dump([[str(script.file), list(script.arguments)] for script in ready], task)
         task.seek(0)
@@ -96,15 +101,16 @@ def measure(scripts: Sequence[Script]) -> Iterator[dict[str, object]]:
 
 def row(found: dict[str, dict]) -> dict[str, object]:  # type: ignore[type-arg]
     """Of what forks.py says of a script."""
-    plain, watched = found["plain"], found["watched"]
-    times: dict[str, object] = {"plain_s": plain["seconds"], "watched_s": watched["seconds"]}
+    plain, watched = found.get("plain"), found["watched"]
+    times: dict[str, object] = {"plain_s": plain["seconds"] if plain else "", "watched_s": watched["seconds"]}
     if watched["failed"]:
         return times | {"verdict": "fails", "note": watched["failed"]}
     done = times | {"verdict": watched["verdict"], "steps": watched["steps"]}
     done |= dict(zip(KINDS, watched["peaks"], strict=True))
-    if plain["failed"] and watched["verdict"] == "ok":
+    if plain and plain["failed"] and watched["verdict"] == "ok":
         return done | {"note": f"plain: {plain['failed']}"}
-    done["difference"] = _difference(watched, plain)
+    if plain:
+        done["difference"] = _difference(watched, plain)
     if "unanswered" in found:
         done["unanswered"] = _difference(found["unanswered"], plain)
     if watched["needs_data"]:

@@ -21,7 +21,7 @@ CAUSES = {
     "cudnn": "cuDNN's convolutions take workspaces, and the phantom's took none",
     "rnn": "cuDNN's recurrent layers keep a reserve and take a workspace, and the phantom's took none",
     "cufft": "the work area of cuFFT was larger on the phantom",
-    "addresses": "up to torch 2.11 equal holes are chosen by address, and a card's do not ascend",
+    "addresses": "up to torch 2.11 equal holes are chosen by address; on a card libraries take some, too (inferred)",
     "data": "sizes depend on data, which the phantom does not have",
     "recorder": "below torch 2.12 the recorder is a dispatch mode, under which some formulas work out of place",
     "fails": "the script failed on the phantom below torch 2.12",

@@ -12,12 +12,12 @@ from experiments.gpu import names
 from experiments.gpu.stage_phantom import card_of
 
 
-def main(folder: Path) -> int:
+def command(folder: Path) -> list[str]:
+    """What measures, or on the phantom does as if."""
     machine = json.loads((folder / names.MACHINE).read_text())["machine"]
-    rehearse = ["--rehearse", card_of(machine["gpu"])] if machine["phantom"] else []
-    words = [sys.executable, "-m", "coopsim", "calibrate", "-o", str(folder / names.CALIBRATION), *rehearse]
-    return subprocess.call(words)  # noqa: S603
+    words = [sys.executable, "-m", "coopsim", "calibrate", "-o", str(folder / names.CALIBRATION)]
+    return [*words, "--dry-run", card_of(machine["gpu"])] if machine["phantom"] else words
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(subprocess.call(command(Path(sys.argv[1]))))  # noqa: S603

@@ -83,13 +83,12 @@ def test_served_as_recorded(conf: str, early: bool, full: bool, on_phantom: Runn
     found = check(snapshot, requests, torch=version, total_bytes=device_bytes(snapshot))
     assert found.whole, found.message
     assert found.placed == found.requests >= 10
-    allocator = CachingAllocator(version, conf, device_bytes(snapshot) or 1 << 50)
+    allocator = CachingAllocator(version, conf, device_bytes(snapshot) or 1 << 45, driver="cuda")
     answers, _ = allocator.run(requests.rows)
     recorded = {(s.nbytes, s.stream, s.pool != (0, 0)) for s in snapshot.segments}
     assert {(s.bytes, s.stream, s.pool > 0) for s in allocator.segments()} == recorded
     if early and not conf:
         takes = np.flatnonzero(requests.rows[:, KIND] == ALLOCATE)
         served = takes[answers[takes] >= 0]
-        base = min(e.address for e in snapshot.events if e.action == "segment_alloc")
-        assert [snapshot.events[at].address - base for at in requests.source[served]] == answers[served].tolist()
+        assert [snapshot.events[at].address for at in requests.source[served]] == answers[served].tolist()
     assert coopsim("advise", out, "--memory", "8GiB").code == 0

@@ -78,6 +78,15 @@ def test_chunks_descend_and_their_ranges_ascend() -> None:
     assert segments(18, 18, 12, 12) == [32, 64, 64 - 18, 32 - 18]
 
 
+def test_what_is_not_recorded_goes_around_what_is() -> None:
+    """Places of three are recorded. The chunks that they lie in are known by them, and filled as others."""
+    low = TOP - (1 << 40)
+    places = [(low, 46 * MIB), (low + 52 * MIB, 12 * MIB), (low - 44 * MIB, 34 * MIB)]
+    rows = np.array([(ALLOCATE, i, n * MIB, 0) for i, n in enumerate((46, 12, 34, 12, 20))], np.int64)
+    answers, _ = CachingAllocator("2.11.0", "", 1 << 45, np.array(places), "cuda").run(rows)
+    assert answers.tolist() == [*(address for address, _ in places), low - 64 * MIB, TOP - 32 * MIB]
+
+
 def test_a_hole_of_exactly_a_chunk_stays() -> None:
     rows = [(ALLOCATE, i, 32 * MIB, 0) for i in range(3)]
     rows += [(FREE, 1, 0, 0), (EMPTY, 0, 0, 0), (ALLOCATE, 3, 32 * MIB, 0), (FREE, 0, 0, 0), (EMPTY, 0, 0, 0)]

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.allocators import DRIVER
 from coopsim.allocators.caching import settings, state, version
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.conf import parse
-from coopsim.allocators.caching.driver import FIRST_FIT, find_driver
+from coopsim.allocators.caching.driver import find_driver
 from coopsim.allocators.caching.perform import CROWDED, GONE, perform
 from coopsim.kernel.rows import BEGIN, KIND, NUMBER
 from coopsim.types import CoopsimError
@@ -76,7 +77,7 @@ class CachingAllocator:
         conf: str = "",
         total_bytes: int = 80 << 30,
         places: NDArray[np.int64] | None = None,
-        driver: str = FIRST_FIT,
+        driver: str = DRIVER,
     ) -> None:
         if not 0 < total_bytes <= LARGEST_REQUEST:
             raise CoopsimError(f"a device of {total_bytes} bytes cannot be")

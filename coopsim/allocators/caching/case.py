@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.allocators import DRIVER
 from coopsim.allocators.caching import version
 from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
-from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import (
     ALLOCATE,
     BEGIN,
@@ -196,7 +196,7 @@ def answer(
     case: Case,
     torch: str = version.NEWEST,
     places: NDArray[np.int64] | None = None,
-    driver: str = FIRST_FIT,
+    driver: str = DRIVER,
 ) -> Iterator[str]:
     """The lines that answer a case, in its order. places, driver: as of CachingAllocator."""
     allocator = CachingAllocator(torch, case.conf, case.total_bytes, places, driver)

@@ -5,8 +5,9 @@ Memory of cudaMalloc lies where a record says that a real driver put it (`places
 """
 
 from coopsim.allocators.caching import state as c
-from coopsim.allocators.caching.driver import CHUNK, above, first_fit, in_chunk
+from coopsim.allocators.caching.driver import above, chunk_around, first_fit, in_chunk
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.snapshot.chunks import CHUNK
 
 GRANULE = 2 << 20
 SPACE_GAP = 1 << 30  # reserved address spaces are whole GiB with a GiB between them
@@ -46,6 +47,7 @@ def cuda_malloc(A: c.Caching, nbytes: int) -> int:
     chunk, chunk_bytes, made = 0, 0, 0
     if at >= 0:
         address = A.places[A.K[c.K_PLACE] - 1, c.D_ADDRESS]
+        chunk, chunk_bytes, made = chunk_around(A, at, address, taken)
     elif A.K[c.K_DRIVER] == c.FIRST_FIT:
         at, address = first_fit(A, taken)
     else:
@@ -53,10 +55,8 @@ def cuda_malloc(A: c.Caching, nbytes: int) -> int:
         if at >= 0:
             chunk, chunk_bytes, made = A.D[of, c.D_CHUNK], A.D[of, c.D_CHUNK_BYTES], A.D[of, c.D_MADE]
         else:
-            chunk_bytes = round_up(taken, CHUNK)
-            at, address = above(A, chunk_bytes)
-            A.K[c.K_CHUNKS] += 1
-            chunk, made = address, A.K[c.K_CHUNKS]
+            at, address = above(A, round_up(taken, CHUNK))
+            chunk, chunk_bytes, made = chunk_around(A, at, address, taken)
     for j in range(n, at, -1):
         for k in range(c.D_COLUMNS):
             A.D[j, k] = A.D[j - 1, k]

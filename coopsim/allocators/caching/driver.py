@@ -8,10 +8,10 @@ request that made them, rounded up to 32 MiB, and aligned to that. An empty chun
 from coopsim.allocators.caching import state as c
 from coopsim.errors import unknown
 from coopsim.kernel.jit import kernel
+from coopsim.snapshot.chunks import CHUNK
 
 FIRST_FIT, CUDA = "first-fit", "cuda"
 DRIVERS = {FIRST_FIT: c.FIRST_FIT, CUDA: c.CUDA}
-CHUNK = 32 << 20
 TOP = 1 << 46  #: chunks lie below this address, the first one at its end
 
 
@@ -44,16 +44,30 @@ def in_chunk(A: c.Caching, nbytes: int) -> tuple[int, int, int]:
         first, made = row, A.D[row, c.D_MADE]
         position, smallest = A.D[row, c.D_CHUNK], c.UNLIMITED
         end = position + A.D[row, c.D_CHUNK_BYTES]
+        if row > 0:  # chunks overlap where places are recorded, and what lay around them is not known
+            position = max(position, A.D[row - 1, c.D_ADDRESS] + A.D[row - 1, c.D_BYTES])
         inside = True
         while inside:
             inside = row < n and A.D[row, c.D_MADE] == made
-            gap = (A.D[row, c.D_ADDRESS] if inside else end) - position
+            gap = (min(A.D[row, c.D_ADDRESS], end) if row < n else end) - position
             if made >= newest and nbytes <= gap < smallest:
                 newest, smallest, found, address, of = made, gap, row, position, first
             if inside:
                 position = A.D[row, c.D_ADDRESS] + A.D[row, c.D_BYTES]
                 row += 1
     return found, address, of
+
+
+@kernel
+def chunk_around(A: c.Caching, at: int, address: int, nbytes: int) -> tuple[int, int, int]:
+    """The chunk of a range that goes before row `at` of D, its bytes and number: the one it lies in, or a new one."""
+    for row in range(max(at - 1, 0), min(at + 1, A.K[c.K_MALLOCS])):
+        chunk, chunk_bytes = A.D[row, c.D_CHUNK], A.D[row, c.D_CHUNK_BYTES]
+        if chunk <= address and address + nbytes <= chunk + chunk_bytes:
+            return chunk, chunk_bytes, A.D[row, c.D_MADE]
+    A.K[c.K_CHUNKS] += 1
+    chunk, end = address // CHUNK * CHUNK, (address + nbytes + CHUNK - 1) // CHUNK * CHUNK
+    return chunk, end - chunk, A.K[c.K_CHUNKS]
 
 
 @kernel

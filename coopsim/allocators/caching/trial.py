@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from coopsim.allocators import DRIVER
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import Requests
 
@@ -40,7 +40,7 @@ class Trial:
         return row | {"fits": self.fits}
 
 
-def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLESS, driver: str = FIRST_FIT) -> Trial:
+def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLESS, driver: str = DRIVER) -> Trial:
     """Perform the requests, up to the first that finds no memory. driver: as of CachingAllocator."""
     allocator = CachingAllocator(torch, conf, total_bytes, driver=driver)
     answers, _ = allocator.run(requests.rows)
@@ -61,7 +61,7 @@ def attempt(requests: Requests, torch: str, conf: str, total_bytes: int = ENDLES
     )
 
 
-def smallest(requests: Requests, torch: str, conf: str, step: int = 2 << 20, driver: str = FIRST_FIT) -> int:
+def smallest(requests: Requests, torch: str, conf: str, step: int = 2 << 20, driver: str = DRIVER) -> int:
     """The smallest device, in bytes, on which a bisection finds that everything fits, to 2 MiB.
 
     Fitting is not strictly monotone in the memory there is: a smaller device may fit too, by luck.

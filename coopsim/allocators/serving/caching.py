@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coopsim.allocators import DRIVER
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.allocators.caching.version import NEWEST
 from coopsim.allocators.serving.result import OutOfMemory, Result
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
@@ -19,7 +19,7 @@ class Options:
     torch: str = NEWEST
     conf: str = ""
     memory: int = ENDLESS
-    driver: str = FIRST_FIT
+    driver: str = DRIVER
 
 
 def run(requests: Requests, options: Options | None = None) -> Result:

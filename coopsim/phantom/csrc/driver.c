@@ -34,7 +34,7 @@ Status cuMemGetAllocationGranularity(size_t *granule, UNUSED const void *prop, U
 
 Status cuMemAddressReserve(uint64_t *p, size_t n, size_t align, UNUSED uint64_t hint, UNUSED uint64_t flags) {
   lock();
-  *p = phantom_take_range(n, align > GRANULE ? align : GRANULE, 1);
+  *p = phantom_reserve(n, align > GRANULE ? align : GRANULE);
   unlock();
   LOG("cuMemAddressReserve(%zu) = %#lx\n", n, *p);
   return *p ? OK : OUT_OF_MEMORY;
@@ -42,7 +42,7 @@ Status cuMemAddressReserve(uint64_t *p, size_t n, size_t align, UNUSED uint64_t 
 
 Status cuMemAddressFree(uint64_t p, UNUSED size_t n) {
   lock();
-  int known = phantom_drop_range(p);
+  int known = phantom_drop_range(p, 1) != 0;
   unlock();
   return known ? OK : INVALID_VALUE;
 }

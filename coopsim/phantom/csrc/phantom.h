@@ -69,10 +69,11 @@ uint64_t phantom_capture_of(void *stream);  /* the number of the capture that th
 Status phantom_join_capture(void *stream, uint64_t capture);
 Status phantom_wait(void *stream);       /* fails if the stream is captured */
 
-/* Address ranges of the reserved region (memory.c). The caller holds phantom_lock. */
+/* Address ranges of the reserved region (ranges.c). The caller holds phantom_lock. */
 extern pthread_mutex_t phantom_lock;
-uint64_t phantom_take_range(uint64_t bytes, uint64_t align, int is_reservation);
-int phantom_drop_range(uint64_t base);
+uint64_t phantom_take_segment(uint64_t bytes);  /* as cudaMalloc places it; 0: no room */
+uint64_t phantom_reserve(uint64_t bytes, uint64_t align);
+uint64_t phantom_drop_range(uint64_t base, int is_reservation);  /* its bytes; 0: there is no such range */
 int phantom_find_range(uint64_t address, uint64_t *base, uint64_t *bytes);
 int phantom_charge(uint64_t bytes);      /* 0 when the card has no room */
 void phantom_refund(uint64_t bytes);

@@ -23,7 +23,7 @@ from coopsim import phantom
 from coopsim.cli.parser import build as parser
 from coopsim.phantom import build, wheel
 from coopsim.trace.file import read_parquet
-from experiments.gpu import live_cases, names, pack, run, slim_torch, stage_live, stage_peaks
+from experiments.gpu import live_cases, names, pack, run, slim_torch, stage_calibrate, stage_live, stage_peaks
 from experiments.gpu.run import Runner
 from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan
 from tests.conftest import ROOT
@@ -140,10 +140,15 @@ def test_every_script_is_there(tmp_path: Path) -> None:
         found = stage_peaks.scripts(which)
         assert len(found) == len({script.name for script in found}) >= 14
         assert all(script.file.exists() for script in found)
+        assert which == "scripts" or not any("small" in script.missing for script in found)  # a module beside them
     for case in live_cases.CASES:
         assert (ROOT / "experiments" / "gpu" / "programs" / case.program[0]).exists()
         words = stage_live.command(case, tmp_path / "out.json", 1 << 34, 2, "h100-80gb")
         parser().parse_args(words[3:])  # as an option that is not there would end it
+    for phantom_ in (False, True):
+        machine = {"gpu": "NVIDIA H100 80GB HBM3", "phantom": phantom_}
+        (tmp_path / names.MACHINE).write_text(json.dumps({"machine": machine}))
+        parser().parse_args(stage_calibrate.command(tmp_path)[3:])
 
 
 def test_results_of_another_torch_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
