@@ -6,7 +6,8 @@ from statistics import median
 import pytest
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.trials import ENDLESS, GUEST
+from coopsim.fit.searching.executors import PLUGIN
+from coopsim.fit.searching.trials import ENDLESS
 from coopsim.script import Report, Script, run
 from tests.conftest import ROOT
 
@@ -39,13 +40,13 @@ def test_times_of_remedies_are_those_of_the_card(tmp_path) -> None:
         script.write_text(
             changed.replace("for _ in range(3):", f"{before_loop}for _ in range(3):", 1), encoding="utf-8"
         )
-        watched = {"guest": GUEST, "told": Changes().message(), "quiet": True}
+        watched = {"plugin": PLUGIN, "told": Changes().message(), "quiet": True}
         found[name] = run(Script((str(script),), card="h100-80gb", memory_bytes=ENDLESS, **watched))
     rows = {row["name"]: row for row in json.loads(LIVE.read_text(encoding="utf-8"))}
     took = {name: median(rows[f"fit {name}"]["step_ms"][-4:]) for name in LINES}
     for name, report in found.items():
-        assert report.guest["precision"] == "tf32"
+        assert report.plugin["precision"] == "tf32"
         assert report.peak_reserved_bytes == rows[f"fit {name}"]["max_reserved"]
-        priced = report.guest["step_ns"] / found["plain uncapped"].guest["step_ns"]
+        priced = report.plugin["step_ns"] / found["plain uncapped"].plugin["step_ns"]
         assert priced == pytest.approx(took[name] / took["plain uncapped"], abs=0.02), name
-    assert found["plain uncapped"].guest["step_ns"] / 1e6 == pytest.approx(took["plain uncapped"], rel=0.12)
+    assert found["plain uncapped"].plugin["step_ns"] / 1e6 == pytest.approx(took["plain uncapped"], rel=0.12)
