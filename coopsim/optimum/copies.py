@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.program.lower import Program
+from coopsim.program.arrays import Program
 from coopsim.program.offloadable import copies
 from coopsim.trace.table import Trace
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.planning.start import Copying
-from coopsim.program.lower import Program
+from coopsim.program.arrays import Program
 
 
 def least_bytes(program: Program, copying: Copying | None) -> int:

@@ -30,7 +30,7 @@ from coopsim.planning.recompute.prune import prune
 from coopsim.planning.recompute.select import select
 from coopsim.planning.remembered import Begin
 from coopsim.planning.selection import Selection, keep_all
-from coopsim.program.lower import NEVER
+from coopsim.program.arrays import NEVER
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time

@@ -8,7 +8,8 @@ from coopsim.allocators import ARENA, Allocator
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.program.lower import Program, lower
+from coopsim.program.arrays import Program
+from coopsim.program.lower import lower
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, RandomOps, Release, Role
 

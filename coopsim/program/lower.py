@@ -5,18 +5,17 @@ docs/replay.md says what each rule is for.
 
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.program.cost_classes import cost_classes
+from coopsim.program.arrays import NEVER, Program
+from coopsim.program.costs import cost_classes, decision_cost
 from coopsim.program.drops import Drops
 from coopsim.trace.measure import round_up, saved_for_backward
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, Pinning, Role
 
-NEVER = 1 << 62
 KEPT_ROLES = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
 _UPDATED_IN_PLACE: dict[InPlace, set[Role]] = {  # roles
     InPlace.COPY: set(),
@@ -35,38 +34,6 @@ _EXPENSIVE = (
     "aten.baddbmm.",
     "aten.add.Tensor",
 )
-
-
-@dataclass(frozen=True)
-class Program:
-    """Read-only arrays for the kernels (kernel/state.py names their columns), and the names of the values."""
-
-    values: s.Array
-    ops: s.Array
-    ins: s.Array
-    outs: s.Array
-    uses: s.Array
-    initial: s.Array
-    events: s.Array
-    step_cost: s.Array
-    carry: s.Array
-    edge_op: s.Array  # the op of each input, then of each output
-    storage: s.Array  # of each value; -1 for a temporary
-    version: s.Array  # of each value; for a temporary its number within its op
-    spare: s.Array  # values that stand for bytes to be left unused
-    used_up: int  # a storage that the sequence uses from its start and that is not there again at its end; -1: none
-    dropped: s.Array  # the op after which the program drops each value; the number of ops if it never does
-
-
-def decision_cost(trace: Trace, model: CostModel) -> s.Array:
-    """What policies decide with, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
-    if model == CostModel.COST:
-        return trace.cost_ns
-    if model == CostModel.BYTES:
-        return trace.bytes_moved
-    if model == CostModel.FLOPS:
-        return np.where(trace.flops > 0, trace.flops, trace.bytes_moved // 4)
-    return np.ones(trace.n_ops, np.int64)
 
 
 _cache: "weakref.WeakKeyDictionary[Trace, dict[tuple[object, ...], Program]]" = weakref.WeakKeyDictionary()

@@ -6,7 +6,8 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.program.lower import KEPT_ROLES, Program
+from coopsim.program.arrays import Program
+from coopsim.program.lower import KEPT_ROLES
 from coopsim.trace.table import Trace
 
 

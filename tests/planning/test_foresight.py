@@ -15,7 +15,8 @@ from coopsim.planning.plan import Plan
 from coopsim.planning.request import Request
 from coopsim.planning.start import Start
 from coopsim.policies.foresight import POLICY as FORESIGHT
-from coopsim.program.lower import Program, lower
+from coopsim.program.arrays import Program
+from coopsim.program.lower import lower
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes

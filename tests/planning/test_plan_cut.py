@@ -19,7 +19,8 @@ from coopsim.planning.request import Request
 from coopsim.planning.selection import keep_all
 from coopsim.planning.start import Start
 from coopsim.policies.foresight import POLICY as FORESIGHT
-from coopsim.program.lower import Program, lower
+from coopsim.program.arrays import Program
+from coopsim.program.lower import lower
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import InPlace, Pinning, Role

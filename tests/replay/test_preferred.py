@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.program.cost_classes import cost_classes, octave
+from coopsim.program.costs import cost_classes, octave
 from coopsim.program.lower import lower
 from coopsim.replay import preferred
 from coopsim.trace.synth import make as synth

@@ -9,7 +9,7 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined
 from coopsim.kernel.reference import Bundle
 from coopsim.planning.start import Copying
-from coopsim.program.lower import NEVER
+from coopsim.program.arrays import NEVER
 
 # X: a row per value. INTERVAL: its current idle interval. RESIDENCY: its number. NEED: the last op that
 # it was an input for, of its own or of one that ran again for it. SINCE: the op for which it came last. FOR_OTHERS: how
@@ -72,7 +72,7 @@ class DryRun(Bundle):
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
-    """For the program of a replay (program.lower.Program). Residencies are recorded once Q has been given rows."""
+    """For the program of a replay (program.arrays.Program). Residencies are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
     K = np.zeros(D_SIZE, np.int64)
     K[D_FIRST_RUN] = first_run

@@ -1,12 +1,29 @@
-"""Cost classes: the values that ops of one name make at about the same cost per byte, numbered from the cheapest."""
+"""What policies decide with: the costs of ops, and cost classes of values.
+
+A cost class is the values that ops of one name make at about the same cost per byte; they are numbered from the
+cheapest.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from coopsim.kernel import state as s
+from coopsim.trace.table import Trace
+from coopsim.types import CostModel
 
 _SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs per byte apart on every machine
+
+
+def decision_cost(trace: Trace, model: CostModel) -> s.Array:
+    """What policies decide with, per op: recorded cost, bytes moved, operations (else elements moved), or 1."""
+    if model == CostModel.COST:
+        return trace.cost_ns
+    if model == CostModel.BYTES:
+        return trace.bytes_moved
+    if model == CostModel.FLOPS:
+        return np.where(trace.flops > 0, trace.flops, trace.bytes_moved // 4)
+    return np.ones(trace.n_ops, np.int64)
 
 
 def octave(cost: int, nbytes: int) -> int:
