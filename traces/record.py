@@ -6,6 +6,7 @@ traces/CARD/MODEL@CARD.parquet: python traces/record.py --from experiments/gpu/r
 import argparse
 import dataclasses
 import hashlib
+import importlib
 import sys
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from coopsim import trace
 from coopsim.capture import Job, capture, models
+from coopsim.capture.models import Model
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
 #: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and
@@ -59,18 +61,41 @@ RECORDED = {
 }
 HERE = Path(__file__).parent
 MANIFEST = HERE / "MANIFEST.toml"
+MODELS = HERE.parent / "experiments" / "models"
 
 
-def target(name: str) -> str:
-    """What is captured: a reference model, or one that is only for experiments."""
-    file = name.replace("-", "_").replace(".", "_")
-    return name if name in models.names() else f"experiments/models/{file}.py:step"
+def job(name: str) -> Job:
+    """What is captured: a reference model, or one that is only for experiments, with TF32 as those have it."""
+    file = HERE / f"{name}.parquet"
+    if name in models.names():
+        return Job(name, file, steps=RECORDED[name])
+    return Job(f"experiments/models/{source(name).name}:step", file, steps=RECORDED[name], precision="tf32")
 
 
-def recorded_by(name: str) -> str:
+def source(name: str) -> Path:
+    """The file of a model that is only for experiments."""
+    return MODELS / (name.replace("-", "_").replace(".", "_") + ".py")
+
+
+def recorded_by(job: Job) -> str:
     """The command that records a trace on the phantom GPU."""
-    steps = [f"--steps {RECORDED[name]}"] if RECORDED[name] > 1 else []
-    return " ".join(["coopsim capture", target(name), *steps, f"-o traces/{name}.parquet"])
+    steps = [f"--steps {job.steps}"] if job.steps > 1 else []
+    precision = [f"--precision {job.precision}"] if job.precision else []
+    return " ".join(["coopsim capture", job.target, *steps, *precision, f"-o traces/{Path(job.out).name}"])
+
+
+def described(file: Path, model: Model) -> None:
+    """Give the trace of a model that is only for experiments the name and the setting that the model has."""
+    recorded = trace.load(file)
+    about = {"model": model.name, "title": model.title, "source": model.source, **model.details}
+    trace.save(dataclasses.replace(recorded, header=recorded.header | about | model.setting().header), file)
+
+
+def model_of(name: str) -> Model:
+    """The description of a model that is only for experiments."""
+    sys.path.insert(0, str(MODELS))  # some import one beside them
+    model: Model = importlib.import_module(source(name).stem).MODEL
+    return model
 
 
 def entry(file: Path, command: str) -> dict[str, str]:
@@ -142,8 +167,11 @@ def main() -> None:
         def say(line: str, name: str = name) -> None:
             print(f"{name}: {line}", file=sys.stderr)
 
-        capture(Job(target(name), HERE / f"{name}.parquet", steps=RECORDED[name]), say)
-        known[f"{name}.parquet"] = entry(HERE / f"{name}.parquet", recorded_by(name))
+        what, file = job(name), HERE / f"{name}.parquet"
+        capture(what, say)
+        if what.is_file:
+            described(file, model_of(name))
+        known[file.name] = entry(file, recorded_by(what))
     write(MANIFEST, known)
 
 

@@ -50,7 +50,7 @@ def recorded(model: str, blocks: int) -> Path:
     path = OUT / f"{model}-{blocks}.parquet"
     if not path.exists():
         os.environ |= {"MODEL": model, "BLOCKS": str(blocks)}
-        capture(Job(str(Path(__file__).with_name("checkpointed.py")) + ":step", path))
+        capture(Job(str(Path(__file__).with_name("checkpointed.py")) + ":step", path, precision="tf32"))
         note(f"recorded {path.name}")
     return path
 

@@ -17,8 +17,7 @@ from coopsim.allocators.serving.planned import run
 from coopsim.files import replacing
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.requests import Requests, of_trace
-from coopsim.trace import load
-from tests.conftest import ROOT
+from tests.proof_traces import load_of_the_proof
 
 GOLDENS = Path(__file__).with_name("stalloc_goldens.csv")
 RELEASED = Path(__file__).with_name("release_goldens.csv")
@@ -28,7 +27,7 @@ DIFFERENT = ("spos", "moe")  #: whose steps are not alike
 
 @cache
 def requests_of(name: str, steps: int) -> Requests:
-    trace = load(ROOT / "traces" / f"{name}.parquet")
+    trace = load_of_the_proof(name)
     return of_trace(trace, iterations=max(1, steps // trace.n_steps), layout=False)
 
 

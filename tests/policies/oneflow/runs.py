@@ -6,12 +6,12 @@ from functools import cache
 
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
-from coopsim.trace import Trace, load
+from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes, round_up
 from coopsim.trace.ragged import Ragged
 from coopsim.trace.synth import make
 from coopsim.types import Action
-from tests.conftest import ROOT
+from tests.proof_traces import load_of_the_proof
 
 POLICIES = {  # our policy for theirs and ONEFLOW_REMAT_GROUP_NUM
     ("coop", 1): "coop-oneflow:placement=low",
@@ -25,7 +25,7 @@ PERCENTS = (90, 70, 50, 40)
 @cache
 def trace_of(name: str) -> Trace:
     """The trace with one temporary per op, as OneFlow has one workspace."""
-    trace = make(name) if name.startswith("synth:") else load(ROOT / "traces" / f"{name}.parquet")
+    trace = make(name) if name.startswith("synth:") else load_of_the_proof(name)
     workspaces = [[sum(round_up(n, 512) for n in row)] if any(row) else [] for row in trace.temporaries]
     none: list[list[int]] = [[] for _ in range(trace.n_ops)]
     return dataclasses.replace(trace, temporaries=Ragged.of(workspaces), requests=Ragged.of(none))
