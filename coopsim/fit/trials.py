@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from coopsim.fit import host, rough
+from coopsim.fit import host, rough, unwatched
 from coopsim.fit.changes import Changes
 from coopsim.fit.executors import Local
 from coopsim.fit.patch import certain, patched
@@ -82,6 +82,8 @@ class Trials:
                 report = heard(replace(script, variables=script.variables + variables), requests)
             except HostRanOutError as e:
                 report = e.report
+            if report.watched_by_mode:
+                report = self._unwatched(script, report, requests)
             self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
@@ -89,6 +91,29 @@ class Trials:
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
+
+    def _unwatched(self, script: Script, report: Report, requests: Path) -> Report:
+        """Return the report with the figures of a run that no dispatch mode watches, as all trials are from now on.
+
+        If that does not do what the watched one did, it remains as it is, and so do trials. Either way a line says so.
+        """
+        why, but = unwatched.why(), ""
+        try:
+            bare = heard(unwatched.bare(script), requests)
+            but = unwatched.differs(report, bare)
+        except CoopsimError as e:
+            but = f"unwatched it fails: {e}"
+        if but:
+            heard(script, requests)  # the file of requests is the watched run's again
+            self.runs.note(
+                f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
+            )
+            return report
+        self.runs.note(
+            f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
+        )
+        self.script = replace(self.script, watched=False)
+        return unwatched.merged(report, bare)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
         """Return the smallest memory, in bytes, that serves the requests of a run, replayed with the allocator alone.
@@ -137,7 +162,7 @@ class Trials:
         script = changed(script, changes if texts is None else changes.outside_files)
         with self.runs.one(what) as ended:
             try:
-                report = self.judged(self.execute(script, texts), changes, command, printed=texts is not None)
+                report = self.judged(self._executed(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
                 if self._is_over():  # the run was killed by `stop`
                     return None
@@ -149,6 +174,16 @@ class Trials:
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
+
+    def _executed(self, script: Script, texts: Mapping[str, str] | None) -> Report:
+        """Run a script; if nothing is to watch it (`_unwatched`), and it fits, once more for what the guest says."""
+        if script.guest == LIVE:
+            return self.execute(replace(script, watched=True), texts)
+        report = self.execute(script, texts)
+        if script.watched or report.outcome == "oom":
+            return report
+        seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
+        return unwatched.merged(seen, report)
 
     def judged(
         self, report: Report, changes: Changes, command: tuple[str, ...] = (), *, printed: bool = False

@@ -81,7 +81,8 @@ class Watch:
             for_python = kinds.OPS | device_data.OPS
             native.install(self._device, model, time, where, ledger.modules, for_python)
             self._recorder.native = True
-        self._recorder.__enter__()
+        if task.watched:
+            self._recorder.__enter__()
         self._recording = None
         self._kinds = None if task.trace else Kinds(self._recorder, lambda: self._unused.serials)
         if self._kinds is not None:
@@ -125,7 +126,8 @@ class Watch:
 
     def forget(self) -> None:
         """Stop watching, because this process is a fork."""
-        self._recorder.__exit__(None, None, None)
+        if self._task.watched:
+            self._recorder.__exit__(None, None, None)
 
     def end(self) -> dict[str, Any]:
         """Stop watching, and return this process's report, in types that JSON can represent; to be called once.
@@ -133,7 +135,8 @@ class Watch:
         It has only `used`, `versions` and `unmet` if the process never used the GPU. Files that the task asks for, the
         snapshot and the requests, are written.
         """
-        self._recorder.__exit__(None, None, None)
+        if self._task.watched:
+            self._recorder.__exit__(None, None, None)
         found: dict[str, Any] = {
             "used": bool(torch.cuda.is_initialized()),  # type: ignore[no-untyped-call]
             "versions": {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules},
@@ -177,7 +180,7 @@ class Watch:
             ],
             "benchmarked": torch.backends.cudnn.benchmark and convolutions() > 0,
             "last_value_read": self._data.last_value,
-            "watched_by_mode": self._recorder.active,
+            "watched_by_mode": self._recorder.active and self._task.watched,
             "trace": self._recording.outcome if self._recording else "",
             "graphs_off": self.compilation.graphs_off,
         }
