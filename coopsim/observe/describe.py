@@ -6,7 +6,7 @@ import torch
 
 from coopsim.observe import calls, effects, flops
 from coopsim.observe.costs import CostModel
-from coopsim.observe.data.known import CONSTANTS, LIFT
+from coopsim.observe.data.known import CONSTANTS, LIFT, SET
 from coopsim.observe.data.sizes import INDEX
 from coopsim.observe.interpose.library import Description
 
@@ -34,7 +34,7 @@ def describe(func: Any, for_python: frozenset[str], model: CostModel, found: Des
             (OTHERS_TIME, name.startswith(COLLECTIVES)),
             (COPIES, name in _COPIES),
             (SELECTS, selects),
-            (CONSTANT, name in CONSTANTS),
+            (CONSTANT, name in CONSTANTS | SET),
             (COUNTS, name in _COUNTS),
             (LIFTS, name == LIFT),
         )

@@ -232,6 +232,7 @@ known("torch._inductor.compile_fx", "coopsim.compile does not know that Inductor
 known("torch.utils._ordered_set.OrderedSet", _SAVES)
 
 # Jobs of several ranks.
+known("torch.distributed.Backend._plugins", "other ranks cannot be imagined")
 known("torch.distributed.ProcessGroup._get_backend", "the phantom's clock does not know NCCL's groups")
 known("torch.distributed.distributed_c10d._new_process_group_helper", "other ranks cannot be imagined")
 known("torch.distributed.distributed_c10d._get_object_coll_device", "objects go through the phantom's memory")

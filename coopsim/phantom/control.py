@@ -113,6 +113,10 @@ class Control:
         """The maximum of `used_bytes` so far."""
         return int(self._peak())
 
+    def reserve(self) -> None:
+        """Reserve the addresses of the device's memory, if they are not: the first allocation does so, too."""
+        self._context()
+
     @property
     def context_bytes(self) -> int:
         """The bytes of the card that the context takes by now: it grows with the libraries that are used."""

@@ -186,6 +186,7 @@ def test_loops_that_wait_for_data_end(tmp_path: Path) -> None:
 
 def test_what_the_host_has_given_is_known(tmp_path: Path) -> None:
     (tmp_path / "known.py").write_text(
+        "import copy\n"
         "import torch\n"
         "hidden = torch.rand(2, 4, 8, device='cuda')\n"
         "labels = torch.tensor([[1, -100, 3, 4], [-100, -100, 2, 1]], device='cuda')\n"
@@ -204,6 +205,13 @@ def test_what_the_host_has_given_is_known(tmp_path: Path) -> None:
         "image = torch.tensor([[9, 9, 1, 1], [1, 9, 1, 1]]).cuda() == 9\n"
         "hidden[image] = torch.rand(3, 8, device='cuda')\n"
         "assert hidden.masked_select(image[..., None]).numel() == 24\n"
+        # Overwritten, it does not matter what a tensor held: as a copy's bytes, and as a count that nobody knew.
+        "padding = copy.deepcopy(padding).add_(1)\n"
+        "assert padding.tolist() == [4, 3]\n"
+        "count = torch.randint(9, (), device='cuda')\n"
+        "assert count.zero_().add_(1).item() == 1\n"
+        "assert count.random_(9).fill_(2).add_(1).item() == 3\n"
+        "assert count.random_(9).copy_(padding[0]).add_(1).item() == 5\n"
         "assert torch.histc(padding.int(), 4, 0, 3).shape == (4,)\n"  # the CPU has none of it
     )
     assert watched(tmp_path / "known.py")["needs_data"] == []

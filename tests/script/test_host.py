@@ -88,3 +88,18 @@ def test_the_host_runs_out(free: int, said: str, tmp_path: Path) -> None:
     assert err.splitlines()[-1].startswith(f"coopsim: {said}")
     assert json.loads(out)["steps"] == 5
     assert json.loads(out)["host_ran_out"].startswith(said)
+
+
+EARLY = """
+import time
+import torch
+
+torch.cuda.init()
+time.sleep(0.5)  # as a checkpoint is read
+torch.empty(40 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+def test_a_script_that_starts_cuda_early_has_all_of_the_card(tmp_path: Path) -> None:
+    """What the host may take is limited; the addresses of the card's memory are not of it."""
+    assert report_of_text(tmp_path, EARLY, "--gpu", "a100-80gb")["peak_reserved_bytes"] == 40 << 30

@@ -107,5 +107,14 @@ def test_compiled() -> None:
     assert (found["outcome"], found["compiled_graphs"] > 0, found["graph_breaks"]) == ("ok", True, [])
 
 
+def test_ranks() -> None:
+    """A rank of DDP over NCCL trains, the others imitated."""
+    command = [sys.executable, "-m", "coopsim", "phantom", "run", "--json", "--", "torchrun", "--nproc-per-node", "4"]
+    done = subprocess.run([*command, str(ROOT / "tests/script/ranks/scripts/ddp.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["outcome"], found["world_size"], found["steps"] > 0) == ("ok", 4, True)
+
+
 def test_this_version_is_in_the_table() -> None:
     assert ".".join(map(str, minor())) in TORCH

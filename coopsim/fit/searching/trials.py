@@ -11,7 +11,8 @@ from coopsim.fit.editing.copies import can_copy
 from coopsim.fit.editing.patch import certain, patched
 from coopsim.fit.figures import HEADROOM, ratio, taken, works
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
-from coopsim.fit.searching.executors import PLUGIN, Local, changed, heard
+from coopsim.fit.searching import unwatched
+from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
 from coopsim.observe.data.masks import LOWER
@@ -77,6 +78,8 @@ class Trials:
                 report = heard(replace(script, variables=script.variables + variables), requests)
             except HostRanOutError as e:
                 report = e.report
+            if report.watched_by_mode:
+                report = self._unwatched(script, report, requests)
             self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
@@ -84,6 +87,29 @@ class Trials:
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
+
+    def _unwatched(self, script: Script, report: Report, requests: Path) -> Report:
+        """Return the report with the figures of a run that no dispatch mode watches, as all trials are from now on.
+
+        If that does not do what the watched one did, it remains as it is, and so do trials. Either way a line says so.
+        """
+        why, but = unwatched.why(), ""
+        try:
+            bare = heard(unwatched.bare(script), requests)
+            but = unwatched.differs(report, bare)
+        except CoopsimError as e:
+            but = f"unwatched it fails: {e}"
+        if but:
+            heard(script, requests)  # the file of requests is the watched run's again
+            self.runs.note(
+                f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
+            )
+            return report
+        self.runs.note(
+            f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
+        )
+        self.script = replace(self.script, watched=False)
+        return unwatched.merged(report, bare)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
         """Return the smallest memory, in bytes, that serves the requests of a run, replayed with the allocator alone.
@@ -132,7 +158,7 @@ class Trials:
         script = changed(script, changes if texts is None else changes.outside_files)
         with self.runs.one(what) as ended:
             try:
-                report = self.judged(self.execute(script, texts), changes, command, printed=texts is not None)
+                report = self.judged(self._executed(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
                 if self._is_over():  # the run was killed by `stop`
                     return None
@@ -143,6 +169,16 @@ class Trials:
             taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
             ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
+
+    def _executed(self, script: Script, texts: Mapping[str, str] | None) -> Report:
+        """Run a script; if nothing is to watch it (`_unwatched`), and it fits, once more for what the plugin says."""
+        if script.plugin == LIVE:
+            return self.execute(replace(script, watched=True), texts)
+        report = self.execute(script, texts)
+        if script.watched or report.outcome == "oom":
+            return report
+        seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
+        return unwatched.merged(seen, report)
 
     def judged(
         self, report: Report, changes: Changes, command: tuple[str, ...] = (), *, printed: bool = False

@@ -30,6 +30,9 @@ CONSTANTS = frozenset(
     )
 )
 _COPIES = ("aten::_to_copy", "aten::copy_")
+#: Overwrite all of their first operand, with nothing but what the host says, or with the second operand.
+SET = frozenset({"aten::zero_", "aten::fill_"})
+_OVERWRITE = SET | {"aten::copy_"}
 LIFT = "aten::lift_fresh"  #: the end of torch.tensor, of which nothing else is seen
 #: With one operand that is all true, or all zero, the other does not matter.
 _ABSORBING = {"bitwise_or": True, "logical_or": True, "bitwise_and": False, "logical_and": False, "mul": False}
@@ -81,12 +84,14 @@ class Known:
         They are written to the device's memory. `newest`: the ledger's newest serial before the op.
         """
         name = func._schema.name
-        begins = self._by_host and name in CONSTANTS
+        begins = self._by_host and (name in CONSTANTS or name in SET)
         if self._by_host and (name in _COPIES or name == LIFT) and self._came_from_host(name, args, out):
             return
         if not begins and not self._rests_on:
             return
         operands = list(tensors(tree_leaves((args, kwargs))))
+        if name in _OVERWRITE and operands and operands[0] is args[0] and _is_whole(args[0]):
+            del operands[0]  # what it held does not matter
         known = [operand for operand in operands if self.has(operand)]
         if not begins and not known:
             return
@@ -94,7 +99,8 @@ class Known:
         for operand in known:
             rests_on |= self.rests_on(operand)
         if func._schema.is_mutable:
-            self._changed(func, args, kwargs, operands, rests_on if len(known) == len(operands) else None)
+            settled = len(known) == len(operands) and (begins or bool(known))
+            self._changed(func, args, kwargs, operands, rests_on if settled else None)
         elif not self._computes(func, out, newest):
             return
         elif begins or len(known) == len(operands):

@@ -6,7 +6,18 @@ from coopsim.observe.extension import Extension
 from coopsim.observe.interpose import delegates
 
 _SOURCES = (
-    *("costs.h", "ledger.h", "memory.h", "modes.h", "modules.h", "native.h", "operands.h", "schemas.h", "recorders.h"),
+    *(
+        "costs.h",
+        "ledger.h",
+        "memory.h",
+        "modes.h",
+        "modules.h",
+        "native.h",
+        "operands.h",
+        "precision.h",
+        "schemas.h",
+        "recorders.h",
+    ),
     "interpose.cpp",
 )
 _OWN = ("trace_gpu_memory_allocation", "trace_gpu_memory_deallocation")

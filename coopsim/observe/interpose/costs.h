@@ -2,7 +2,6 @@
 // their bytes and the type of their operands, Python computes it (costs.py) at the first call with a Signature.
 #pragma once
 
-#include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
@@ -10,17 +9,9 @@
 #include <unordered_map>
 
 #include "operands.h"
+#include "precision.h"
 
 namespace coopsim {
-
-// Returns what decides whether float32 products use TF32 (precision.py), as the program has set it now: a bit each.
-inline uint64_t precision_settings() {
-  const at::Context& context = at::globalContext();
-  uint64_t bits = context.userEnabledCuDNN();
-  for (const at::Float32Op kind : {at::Float32Op::MATMUL, at::Float32Op::CONV, at::Float32Op::RNN})
-    bits = bits << 1 | (context.float32Precision(at::Float32Backend::CUDA, kind) == at::Float32Precision::TF32);
-  return bits;
-}
 
 // Set by Python. stream: returns the handle of the current stream. The rest: functions of the phantom's runtime.
 struct Device {

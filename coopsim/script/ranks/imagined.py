@@ -27,6 +27,7 @@ from coopsim.script.task import Task
 from coopsim.script.watching.imports import AfterImport
 
 _FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
+_PLUGINS = "torch.distributed.Backend._plugins"
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 _OBJECTS_DEVICE = "torch.distributed.distributed_c10d._get_object_coll_device"
 _VALIDATE = "torch.distributed.checkpoint.default_planner._validate_global_plan"
@@ -153,8 +154,17 @@ def _sums_on_the_card() -> None:
 _kernels: Any = None  #: a library, whose kernels are there as long as it is
 
 
+def _make_fake_without_options() -> None:
+    """Make PyTorch's fake back end without options. For the CPU, PyTorch 2.9 to 2.13 give it those of NCCL's."""
+    plugins = torch_private.get(_PLUGINS)
+    fake = plugins["FAKE"]
+    if fake.extended_api:  # else it takes none
+        plugins["FAKE"] = fake._replace(creator_fn=lambda common, _: fake.creator_fn(common, None))
+
+
 def _imagine_the_others() -> None:
     importlib.import_module(_FAKE_BACKEND)  # registers the back end "fake"
+    _make_fake_without_options()
 
     from coopsim.script.ranks.store import Everyone
 

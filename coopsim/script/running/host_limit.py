@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from coopsim.phantom.control import Control
 from coopsim.text import human
 from coopsim.types import KIB, MIB
 
@@ -37,6 +38,7 @@ class HostLimit:
         self._over.set()
 
     def _guard(self) -> None:
+        device = Control()
         while not self._over.wait(_EVERY_S):
             found = free()
             if found is None:
@@ -47,7 +49,8 @@ class HostLimit:
                 self._ended(f"{RAN_OUT}: {human(left)} of {human(total)} are left, and the run is ended")
                 sys.stderr.flush()
                 os._exit(1)
-            if sys.modules["torch"].cuda.is_initialized():  # the phantom's addresses are there
+            if sys.modules["torch"].cuda.is_initialized():
+                device.reserve()  # of which the limit would leave too few: a script may allocate long after CUDA starts
                 _limit(left - floor)
 
 

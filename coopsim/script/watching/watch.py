@@ -60,7 +60,9 @@ class Watch:
             for_python = kinds.OPS | device_data.OPS
             watch_natively(device, model, time, where, ledger.modules, for_python)
             recorder.native = True
-        recorder.__enter__()
+        self._watched = task.watched
+        if task.watched:
+            recorder.__enter__()
         steps = self._steps = Steps(where, self._step_ended)
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
         calls = self.calls = Calls()
@@ -81,7 +83,7 @@ class Watch:
         else:
             self._probes += [_Forgets(where), Growth(recorder, peaks)]
         self._probes += [unused, KeptOutputs(ledger, calls), InputSizes(calls), calls, host, self.compilation]
-        self._probes += [Allocator(device), outs, _Recorder(recorder)]
+        self._probes += [Allocator(device), outs, _Recorder(recorder, watched=task.watched)]
         if not task.trace:
             self._probes.append(Kinds(recorder, peaks, unused))
         snapshots = [Snapshot(task.snapshot)] if task.snapshot else []
@@ -116,14 +118,16 @@ class Watch:
 
     def forget(self) -> None:
         """Stop watching, because this process is a fork."""
-        self.recorder.__exit__(None, None, None)
+        if self._watched:
+            self.recorder.__exit__(None, None, None)
 
     def end(self, found: ProcessReport) -> None:
         """Stop watching, and fill this process's report; to be called once. Files that the task asks for are written.
 
         In a process that never used the GPU, only `used`, `versions` and `unmet` are filled.
         """
-        self.recorder.__exit__(None, None, None)
+        if self._watched:
+            self.recorder.__exit__(None, None, None)
         found.used = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
         found.versions = {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules}
         found.unmet = self._unmet()
@@ -182,9 +186,9 @@ class _Forgets(Probe):
 class _Recorder(Probe):
     """How the ops were watched."""
 
-    def __init__(self, recorder: ScriptRecorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: ScriptRecorder, *, watched: bool) -> None:
+        self._recorder, self._watched = recorder, watched
 
     def report(self, found: ProcessReport) -> None:
-        found.watched_by_mode = self._recorder.active
+        found.watched_by_mode = self._watched and self._recorder.active
         found.benchmarked = torch.backends.cudnn.benchmark and convolutions() > 0

@@ -1,0 +1,45 @@
+"""Judge by runs that nothing watches, where coopsim's library below autograd cannot be had (no C++ compiler).
+
+The recorder is a dispatch mode there, with which autograd may take up to half as much memory again. What a run shows of
+models and times comes from a run that is watched, in memory enough.
+"""
+
+from dataclasses import replace
+
+from coopsim.phantom import compilers
+from coopsim.script import Report, Script
+
+#: What of a report is of memory, and differs where a mode watches.
+_FIGURES = (
+    *("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_device_bytes", "outcome", "retries"),
+    *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes", "phases", "ooms"),
+    *("evaluation_peaks", "out_of_memory", "watched_by_mode"),
+)
+WHY = "coopsim's library cannot be compiled"
+
+
+def why() -> str:
+    """Return why the library cannot be had, for a line to the user."""
+    return WHY if compilers.find("CXX") else compilers.missing("CXX")
+
+
+def differs(watched: Report, unwatched: Report) -> str:
+    """Return why an unwatched run does not do what the watched one does; "" if it does.
+
+    Without a recorder, nothing is answered about data on the device, which are zeros.
+    """
+    if watched.needs_data or watched.loops_ended:
+        return "its sizes depend on data, which only a watched run is told"
+    if unwatched.steps != watched.steps:
+        return f"unwatched it takes {unwatched.steps} of {watched.steps} steps"
+    return ""
+
+
+def merged(watched: Report, unwatched: Report) -> Report:
+    """Return the watched run's report with the other's figures of memory."""
+    return replace(watched, **{name: getattr(unwatched, name) for name in _FIGURES})
+
+
+def bare(script: Script) -> Script:
+    """Return the script, to be run without a recorder and without a plugin."""
+    return replace(script, watched=False, plugin="", told="")
