@@ -11,7 +11,8 @@ from coopsim.types import CoopsimError
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
-    *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated", "no_arena"),
+    *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "policy", "unplanned"),
+    *("deviated", "no_arena"),
     *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended"),
 )
 
@@ -81,7 +82,9 @@ def _text(said: dict[str, Any]) -> str:
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))
     if said["replans"]:
-        rows.append(("planned anew", f"{said['replans']} times, as a step took more than the budget"))
+        rows.append(("planned anew", f"{said['replans']} times, as steps took more than the budget or did not settle"))
+    if said["device_calls"]:
+        rows.append(("not settled", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
     if said["no_arena"]:
         rows.append(("no arena", said["no_arena"]))
     if said["unplanned"] and not said["failed"]:

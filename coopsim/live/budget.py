@@ -78,7 +78,8 @@ class Budget:
         without recomputation (1.1: 10 % more). unplanned: why the last kind of step has no plan; deviated: why a step
         left its plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked
         for; no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
-        host_bytes: of the host's area for copies.
+        host_bytes: of the host's area for copies. device_calls: how often the latest step with a plan took memory from
+        the GPU or gave it back.
         """
         return report(self.session)
 
@@ -96,6 +97,7 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "recomputes": totals.recomputes,
         "deviations": totals.deviations,
         "replans": session.replans,
+        "device_calls": totals.device_calls,
         "predicted_overhead": session.overhead(),
         "policy": session.policy if isinstance(session.policy, str) else session.policy.name,
         "unplanned": session.unplanned,

@@ -5,7 +5,9 @@ same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a pla
 less.
 """
 
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -51,6 +53,7 @@ class Planning:
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
+        self._latest: Kind | None = None  # of the latest step that followed a plan
 
     def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
         """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
@@ -162,15 +165,23 @@ class Planning:
         else:
             self.plan(kind)
 
-    def prove(self, kind: Kind, taken: int, *, ran_out: bool) -> None:
+    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0) -> None:
         """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
 
-        taken: bytes that the step took at most. ran_out: whether it ran out of memory.
+        It is mended, too, if steps of this kind, one after the other, go on to take memory from the device or give it
+        back. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took
+        memory from the device or gave it back.
         """
         assert self.limit is not None
         state, p = kind.state, self._parameters
         excess = taken - self.limit
+        after_another, self._latest = kind is not self._latest, kind
         if excess <= 0 and not ran_out:
+            if calls and not (kind.first or after_another or state.finished or state.proven):
+                state.stir()
+                if state.unsettled > p.settling_steps:
+                    self._settle(kind)
+                return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
                 if self._replaced(kind, self.placed):
@@ -189,24 +200,43 @@ class Planning:
                 state.fail(excess, ran_out=ran_out)
                 growth = p.margin_growth_once if kind.first or ran_out else p.margin_growth
                 more = growth * max(failure.candidate.margin for failure in state.failures)
-                self._mend(kind, max(state.margin + excess, int(more), least))
+                self._mend(kind, [max(state.margin + excess, int(more), least)])
 
-    def _mend(self, kind: Kind, margin: int) -> None:
-        """Adopt the cheapest schedule not tried yet, of those that leave `margin` and of those found before.
+    def _settle(self, kind: Kind) -> None:
+        """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
-        If there is none, or the kind was mended too often, go back to the cheapest of those that exceeded least.
+        If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
+        """
+        assert self.limit is not None
+        state, p = kind.state, self._parameters
+        state.repairs += 1
+        state.fail(0, settled=False)
+        least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
+        margins = [int(least * p.margin_growth_once**k) for k in range(p.margins_tried)]
+        cost = min(_cost(failure.candidate) for failure in state.failures if not (failure.ran_out or failure.excess))
+        self._mend(kind, margins, most=cost + p.unsettled_ns / max(int(kind.trace.cost_ns.sum()), 1))
+
+    def _mend(self, kind: Kind, margins: Sequence[int], most: float = math.inf) -> None:
+        """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
+
+        Where there is none, the next margin counts. If none costs at most `most`, or the kind was mended too often, go
+        back to the cheapest of those that exceeded least.
         """
         state, p = kind.state, self._parameters
         goes_on = state.repairs <= p.max_repairs
-        known = [*state.candidates, *(self._leaving(kind, margin) if goes_on else ())]
         tried = [failure.candidate.schedule for failure in state.failures]
-        state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
-        if goes_on and state.candidates:
+        for margin in margins if goes_on else ():
+            known = [*state.candidates, *self._leaving(kind, margin)]
+            state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
+            if state.candidates:
+                break
+        best = min(state.candidates, key=_cost, default=None)
+        if goes_on and best is not None and _cost(best) <= most:
             self.replans += 1
-            self._adopt(kind, min(state.candidates, key=_cost))
+            self._adopt(kind, best)
             return
         ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
-        excess += p.equal_excess_bytes if self.on_gpu else 0
+        excess += p.equal_excess_bytes if self.on_gpu and excess > 0 else 0
         nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
         state.finish()
         self._adopt(kind, min(nearest, key=_cost))

@@ -266,7 +266,9 @@ class TrainingSession:
     def _prove(self, kind: Kind, running: RunningStep) -> None:
         step, (allocated, reserved) = running.step, running.peaks()
         taken = max(allocated, reserved if step.on_demand.over_cap else 0)
-        self.planning.prove(kind, taken, ran_out=step.ran_out)
+        calls = running.meter.calls() if running.meter is not None else 0
+        self.totals.device_calls = calls
+        self.planning.prove(kind, taken, ran_out=step.ran_out, calls=calls)
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file (docs/formats.md).
@@ -296,7 +298,7 @@ class TrainingSession:
 
     @property
     def replans(self) -> int:
-        """The number of plans that were replaced because a step took more than the budget."""
+        """The number of plans that were replaced because steps took more than the budget, or did not settle."""
         return self.planning.replans
 
     @property

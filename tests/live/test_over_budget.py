@@ -14,6 +14,7 @@ SAID = {
     "recomputes": 5,
     "deviations": 0,
     "replans": 0,
+    "device_calls": 0,
     "predicted_overhead": 1.25,
     "policy": "foresight",
     "unplanned": "",
