@@ -33,9 +33,9 @@ class PlanningParameters:
     "a plan is mended until its steps leave the device's memory alone". `sys.maxsize`: it is never mended for that."""
 
     unsettled_ns: float = 4.1e6
-    """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages that are
-    unmapped and 40 that are mapped, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not
-    adopted. Added with `settling_steps`. 0.0: plans are mended for that only where it costs nothing."""
+    """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
+    unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted.
+    Added with `settling_steps`. 0.0: plans are mended for that only where it costs nothing."""
 
     least_margin: float = 0.01
     """The least margin of a mended plan, as a share of the budget. 0.02 with the allocator's cap, and 0.01 since

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopsim import metrics
 from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host_area import HostArea
+from coopsim.live.host_time import step_time
 from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
@@ -138,12 +138,13 @@ class Planning:
             everything = self.varies or (not state.proven and self.on_gpu) or fills
             evict = needed + state.margin > limit
             plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, finds=kind.finds)
-            plan.overhead = metrics.summary(state.schedule)["overhead"]
+            plan.time = step_time(kind.trace, kind.tape, state.schedule, on_gpu=self.on_gpu)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(kind, why)
                 return
             if self.hosting is not None:
-                dearer = "recomputing alone is predicted to cost no more" if plan.overhead > 1 else "nothing is evicted"
+                recomputes = plan.time.planned_gpu > plan.time.plain_gpu
+                dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
                 self.no_offload = "" if plan.host_bytes else dearer
             state.follow(plan)
 

@@ -15,6 +15,7 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host_area import HostArea
+from coopsim.live.host_time import StepTime
 from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.known_kinds import KnownKinds
@@ -316,10 +317,10 @@ class TrainingSession:
         """Why the kind of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
-    def overhead(self) -> float | None:
-        """The predicted cost of a step by the last kind's plan ÷ that without recomputation; None if it has no plan."""
+    def time(self) -> StepTime | None:
+        """The predicted times of a step by the last kind's plan; None if it has no plan."""
         plan = self.known.last.plan if self.known.last else None
-        return plan.overhead if plan else None
+        return plan.time if plan else None
 
 
 def _forget_in_forks(found: "weakref.ref[TrainingSession]") -> None:
