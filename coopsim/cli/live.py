@@ -84,9 +84,9 @@ def _text(said: dict[str, Any]) -> str:
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))
     if said["replans"]:
-        rows.append(("planned anew", f"{said['replans']} times, as steps took more than the budget or did not settle"))
+        rows.append(("planned anew", f"{said['replans']} times, as steps took more than the budget or were not steady"))
     if said["device_calls"]:
-        rows.append(("not settled", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
+        rows.append(("not steady", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
     if said["no_arena"]:
         rows.append(("no arena", said["no_arena"]))
     if said["unplanned"] and not said["failed"]:

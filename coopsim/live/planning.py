@@ -179,9 +179,9 @@ class Planning:
         after_another, self._latest = kind is not self._latest, kind
         if excess <= 0 and not ran_out:
             if calls and not (kind.first or after_another or state.finished or state.proven):
-                state.stir()
-                if state.unsettled > p.settling_steps:
-                    self._settle(kind)
+                state.allocate()
+                if state.allocating > p.warm_up_steps:
+                    self._mend_unsteady(kind)
                 return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
@@ -203,7 +203,7 @@ class Planning:
                 more = growth * max(failure.candidate.margin for failure in state.failures)
                 self._mend(kind, [max(state.margin + excess, int(more), least)])
 
-    def _settle(self, kind: Kind) -> None:
+    def _mend_unsteady(self, kind: Kind) -> None:
         """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
         If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
@@ -211,11 +211,11 @@ class Planning:
         assert self.limit is not None
         state, p = kind.state, self._parameters
         state.repairs += 1
-        state.fail(0, settled=False)
+        state.fail(0, steady=False)
         least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
         margins = [int(least * p.margin_growth_once**k) for k in range(p.margins_tried)]
         cost = min(_cost(failure.candidate) for failure in state.failures if not (failure.ran_out or failure.excess))
-        self._mend(kind, margins, most=cost + p.unsettled_ns / max(int(kind.trace.cost_ns.sum()), 1))
+        self._mend(kind, margins, most=cost + p.retry_ns / max(int(kind.trace.cost_ns.sum()), 1))
 
     def _mend(self, kind: Kind, margins: Sequence[int], most: float = math.inf) -> None:
         """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.

@@ -299,7 +299,7 @@ class TrainingSession:
 
     @property
     def replans(self) -> int:
-        """The number of plans that were replaced because steps took more than the budget, or did not settle."""
+        """The number of plans that were replaced because steps took more than the budget, or were not steady."""
         return self.planning.replans
 
     @property

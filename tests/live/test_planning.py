@@ -50,18 +50,18 @@ def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     assert costs(found)[0] == min(costs(found)) < max(costs(found))
 
 
-SETTLE = "answer(mended(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, unsettled_ns={}))"
+STEADY = "answer(mended(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, retry_ns={}))"
 
 
 def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
     """They do once 3 % are left of the budget. The first steps by each plan may shape the allocator's segments."""
-    found, proven, _ = child(MEND + SETTLE.format(0.03, 1e18))
+    found, proven, _ = child(MEND + STEADY.format(0.03, 1e18))
     assert proven
     margins = [round(plan["margin"], 3) for plan in found]
     assert margins == [0] * 5 + [0.01] * 4 + [0.02] * 4 + [0.04] * 27
 
 
-def test_a_plan_stays_where_one_that_settles_would_cost_more_than_it_spares(child: Runner) -> None:
-    found, proven, _ = child(MEND + SETTLE.format(1, 0.0))
+def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
+    found, proven, _ = child(MEND + STEADY.format(1, 0.0))
     assert proven
     assert len(set(costs(found))) == 1

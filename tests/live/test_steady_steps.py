@@ -40,7 +40,7 @@ answer(trained(MAKE, STEPS))
 
 
 @pytest.mark.parametrize(("make", "steps"), [("gpt", 18), ("cnn", 14)])
-def test_steps_settle(child: Runner, make: str, steps: int) -> None:
+def test_steps_become_steady(child: Runner, make: str, steps: int) -> None:
     """By the first plan of either, PyTorch's allocator gives back its cache in every step."""
     text = TEXT.replace("MAKE", make).replace("STEPS", str(steps))
     calls, report = child(text, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
