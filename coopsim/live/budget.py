@@ -24,7 +24,8 @@ class Budget:
     the card's); with offload_state also parameters, optimizer state and buffers, between their uses. Under `coopsim
     live run` the command's arguments replace all of these.
 
-    Raises LiveError without memory and plan, for a PyTorch before 2.12, and for a plan that does not match.
+    Raises LiveError without memory and plan, for a plan that does not match, and without a C++ compiler for a PyTorch
+    before 2.12 or without CUDA.
 
         budget = coopsim.live.Budget("8GiB")
         for batch in loader:
