@@ -86,7 +86,8 @@ class Meter:
     def __init__(self) -> None:
         self._allocated = self._reserved = 0
         torch.cuda.reset_peak_memory_stats()
-        self._calls = _calls(self._read())
+        stats = self._read()
+        self._calls, self._retries = _calls(stats), int(stats["num_alloc_retries"])
 
     def now(self) -> int:
         """Bytes that are allocated now, on the current GPU."""
@@ -110,6 +111,10 @@ class Meter:
     def calls(self) -> int:
         """How often the allocator has taken memory from the GPU or given it back since this meter was made."""
         return _calls(self._read()) - self._calls
+
+    def retries(self) -> int:
+        """How often it has given back its cache to go on since then."""
+        return int(self._read()["num_alloc_retries"]) - self._retries
 
     def others(self, ledger: LiveLedger) -> int:
         """Bytes that are allocated now and are of no storage in `ledger`, such as cuBLAS's workspaces."""

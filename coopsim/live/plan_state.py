@@ -27,12 +27,14 @@ class Candidate:
 class Failure:
     """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).
 
-    With an excess of 0 its steps kept to the budget, and went on to take memory from the device or give it back.
+    With an excess of 0 its steps kept to the budget, and were never steady: the latest one gave back the allocator's
+    cache `retries` times.
     """
 
     ran_out: bool
     excess: int
     candidate: Candidate
+    retries: int = 0
 
 
 @dataclass(eq=False)
@@ -95,13 +97,13 @@ class PlanState:
         self.proven = True
         self.failures, self.candidates = [], []
 
-    def fail(self, excess: int, *, ran_out: bool = False, steady: bool = True) -> None:
+    def fail(self, excess: int, *, ran_out: bool = False, retries: int = 0) -> None:
         """Note that steps by the plan exceeded the budget by `excess` bytes, ran out of memory, or were never steady.
 
         In the last two cases by how much is unknown, and candidates with smaller margins are not worth a step.
         """
-        self.failures.append(Failure(ran_out, excess, self.candidate))
-        if ran_out or not steady:
+        self.failures.append(Failure(ran_out, excess, self.candidate, retries))
+        if ran_out or retries:
             self.candidates = [other for other in self.candidates if other.margin > self.margin]
 
     def finish(self) -> None:

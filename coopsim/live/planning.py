@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import AWAY, Plan
-from coopsim.live.plan_state import Candidate
+from coopsim.live.plan_state import Candidate, Failure
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
 from coopsim.text import human
@@ -166,12 +167,12 @@ class Planning:
         else:
             self.plan(kind)
 
-    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0) -> None:
+    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 1) -> None:
         """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
 
         It is mended, too, if steps of this kind, one after the other, go on to take memory from the device or give it
         back. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took
-        memory from the device or gave it back.
+        memory from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
         state, p = kind.state, self._parameters
@@ -181,7 +182,7 @@ class Planning:
             if calls and not (kind.first or after_another or state.finished or state.proven):
                 state.allocate()
                 if state.allocating > p.warm_up_steps:
-                    self._mend_unsteady(kind)
+                    self._mend_unsteady(kind, max(retries, 1))
                 return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
@@ -203,7 +204,7 @@ class Planning:
                 more = growth * max(failure.candidate.margin for failure in state.failures)
                 self._mend(kind, [max(state.margin + excess, int(more), least)])
 
-    def _mend_unsteady(self, kind: Kind) -> None:
+    def _mend_unsteady(self, kind: Kind, retries: int) -> None:
         """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
         If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
@@ -211,17 +212,23 @@ class Planning:
         assert self.limit is not None
         state, p = kind.state, self._parameters
         state.repairs += 1
-        state.fail(0, steady=False)
+        state.fail(0, retries=retries)
         least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
-        margins = [int(least * p.margin_growth_once**k) for k in range(p.margins_tried)]
-        cost = min(_cost(failure.candidate) for failure in state.failures if not (failure.ran_out or failure.excess))
-        self._mend(kind, margins, most=cost + p.retry_ns / max(int(kind.trace.cost_ns.sum()), 1))
+        margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, where the first is too dear
+        margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
+        most = min(self._with_retries(kind, one) for one in state.failures if not (one.ran_out or one.excess))
+        self._mend(kind, margins, most)
+
+    def _with_retries(self, kind: Kind, failure: Failure) -> float:
+        """The cost of a schedule that failed, with what its steps lose by giving back the allocator's cache."""
+        lost = failure.retries * self._parameters.retry_ns / max(int(kind.trace.cost_ns.sum()), 1)
+        return _cost(failure.candidate) + lost
 
     def _mend(self, kind: Kind, margins: Sequence[int], most: float = math.inf) -> None:
         """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
-        Where there is none, the next margin counts. If none costs at most `most`, or the kind was mended too often, go
-        back to the cheapest of those that exceeded least.
+        Where none costs at most `most`, the next margin counts. If it is so for all, or the kind was mended too often,
+        go back to the cheapest of those that exceeded least.
         """
         state, p = kind.state, self._parameters
         goes_on = state.repairs <= p.max_repairs
@@ -229,7 +236,7 @@ class Planning:
         for margin in margins if goes_on else ():
             known = [*state.candidates, *self._leaving(kind, margin)]
             state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
-            if state.candidates:
+            if any(_cost(other) <= most for other in state.candidates):
                 break
         best = min(state.candidates, key=_cost, default=None)
         if goes_on and best is not None and _cost(best) <= most:
@@ -238,9 +245,9 @@ class Planning:
             return
         ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
         excess += p.equal_excess_bytes if self.on_gpu and excess > 0 else 0
-        nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
+        nearest = [f for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
         state.finish()
-        self._adopt(kind, min(nearest, key=_cost))
+        self._adopt(kind, min(nearest, key=partial(self._with_retries, kind)).candidate)
 
     def _leaving(self, kind: Kind, margin: int) -> list[Candidate]:
         """Schedules that leave `margin` bytes of the budget: none, one or two.

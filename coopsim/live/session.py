@@ -267,9 +267,10 @@ class TrainingSession:
     def _prove(self, kind: Kind, running: RunningStep) -> None:
         step, (allocated, reserved) = running.step, running.peaks()
         taken = max(allocated, reserved if step.on_demand.over_cap else 0)
-        calls = running.meter.calls() if running.meter is not None else 0
+        meter = running.meter
+        calls, retries = (meter.calls(), meter.retries()) if meter is not None else (0, 0)
         self.totals.device_calls = calls
-        self.planning.prove(kind, taken, ran_out=step.ran_out, calls=calls)
+        self.planning.prove(kind, taken, ran_out=step.ran_out, calls=calls, retries=retries)
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file (docs/formats.md).
