@@ -214,7 +214,7 @@ class Planning:
         state.repairs += 1
         state.fail(0, retries=retries)
         least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
-        margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, where the first is too dear
+        margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
         margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
         most = min(self._with_retries(kind, one) for one in state.failures if not (one.ran_out or one.excess))
         self._mend(kind, margins, most)
