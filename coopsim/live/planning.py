@@ -167,22 +167,23 @@ class Planning:
         else:
             self.plan(kind)
 
-    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 1) -> None:
+    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
         """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
 
-        It is mended, too, if steps of this kind, one after the other, go on to take memory from the device or give it
-        back. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took
-        memory from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
+        It is mended, too, if steps of this kind, one after the other, go on to give back the allocator's cache. taken:
+        bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory from
+        the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
         state, p = kind.state, self._parameters
         excess = taken - self.limit
         after_another, self._latest = kind is not self._latest, kind
         if excess <= 0 and not ran_out:
-            if calls and not (kind.first or after_another or state.finished or state.proven):
+            judged = not (kind.first or after_another or state.finished or state.proven)
+            if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
                 state.allocate()
                 if state.allocating > p.warm_up_steps:
-                    self._mend_unsteady(kind, max(retries, 1))
+                    self._mend_unsteady(kind, retries)
                 return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
