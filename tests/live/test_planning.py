@@ -21,7 +21,8 @@ def mended(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1,
     for _ in range(steps):
         state, margin = kind.state, kind.state.margin / limit
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
-        planning.prove(kind, int(taken(margin) * limit), ran_out=False, calls=calls(margin), retries=retries)
+        n = calls(margin)
+        planning.prove(kind, int(taken(margin) * limit), ran_out=False, calls=n, retries=n * retries)
     return found, state.proven, state.infeasible_margin / limit if state.infeasible_margin else None
 """
 
