@@ -9,7 +9,6 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -246,9 +245,9 @@ class Planning:
             return
         ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
         excess += p.equal_excess_bytes if self.on_gpu and excess > 0 else 0
-        nearest = [f for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
+        nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
         state.finish()
-        self._adopt(kind, min(nearest, key=partial(self._with_retries, kind)).candidate)
+        self._adopt(kind, min(nearest, key=_cost))
 
     def _leaving(self, kind: Kind, margin: int) -> list[Candidate]:
         """Schedules that leave `margin` bytes of the budget: none, one or two.
