@@ -5,13 +5,14 @@ import json
 from typing import Any
 
 from coopsim import budget, text
-from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, wants_arena
+from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, times, wants_arena
 from coopsim.progress import note
 from coopsim.types import CoopsimError
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
-    *("recomputes", "deviations", "replans", "predicted_overhead", "policy", "unplanned", "deviated", "no_arena"),
+    *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "predicted_ns"),
+    *("policy", "unplanned", "deviated", "no_arena"),
     *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended"),
 )
 
@@ -66,6 +67,8 @@ def _text(said: dict[str, Any]) -> str:
         ("steps", f"{said['steps']}, {planned} ({said['policy']})"),
         ("peak allocated", human(said["peak_allocated_bytes"])),
     ]
+    if said["predicted_ns"] and said["predicted_ns"]["plain_host"]:
+        rows.insert(2, ("a step", times(said["predicted_ns"])))
     if said["peak_reserved_bytes"]:
         rows.append(("peak reserved", human(said["peak_reserved_bytes"])))
     taken, limit = max(said["peak_allocated_bytes"], said["peak_reserved_bytes"] or 0), said["budget_bytes"]
@@ -81,7 +84,9 @@ def _text(said: dict[str, Any]) -> str:
     if said["deviations"]:
         rows.append(("left its plan", f"{said['deviations']} steps; the last: {said['deviated']}"))
     if said["replans"]:
-        rows.append(("planned anew", f"{said['replans']} times, as a step took more than the budget"))
+        rows.append(("planned anew", f"{said['replans']} times, as steps took more than the budget or were not steady"))
+    if said["device_calls"]:
+        rows.append(("not steady", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
     if said["no_arena"]:
         rows.append(("no arena", said["no_arena"]))
     if said["unplanned"] and not said["failed"]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import budget, files
-from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, wants_arena
+from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, times, wants_arena
 from coopsim.progress import note
 from coopsim.text import human
 
@@ -78,7 +78,7 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
     if hosting is not None and recorded_by is not None:
         hosting = replace(hosting, between=recorded_by.between)
     head = replace(steps.header, budget_bytes=limit, hosting=hosting)
-    how: dict[str, Any] = {"arena": arena, "hosting": hosting}
+    how: dict[str, Any] = {"arena": arena, "hosting": hosting, "on_gpu": steps.header.device == "cuda"}
     made = [make.make(kind, head.policy, limit, head.others_bytes, **how) for kind in steps.kinds]
     has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
@@ -159,7 +159,8 @@ def _kind(m: "Made") -> dict[str, Any]:
         "ops": m.kind.trace.n_ops,
         "peak_bytes": m.peak_bytes,
         "planned": m.kind.schedule is not None,
-        "predicted_overhead": m.predicted_overhead,
+        "predicted_overhead": m.time.overhead if m.time else None,
+        "predicted_ns": m.time.row() if m.time else None,
         "unplanned": m.kind.why,
         "lower_bound_bytes": m.least.nbytes,
         "lower_bound_op": m.least.op,
@@ -180,6 +181,8 @@ def _text(found: dict[str, Any]) -> str:
         name = "first step" if kind["first"] else "a step"
         overhead = kind["predicted_overhead"]
         cost = f"a predicted overhead of {overhead - 1:.1%}" if overhead else f"no plan: {kind['unplanned']}"
+        if kind["predicted_ns"] and kind["predicted_ns"]["plain_host"]:
+            cost += f" ({times(kind['predicted_ns'])})"
         rows.append((name, f"{kind['ops']} ops, {cost}"))
     if found["peak_allocated_bytes"]:
         reserved = f", reserved {human(found['peak_reserved_bytes'])}" if found["peak_reserved_bytes"] else ""

@@ -24,7 +24,8 @@ class Budget:
     the card's); with offload_state also parameters, optimizer state and buffers, between their uses. Under `coopsim
     live run` the command's arguments replace all of these.
 
-    Raises LiveError without memory and plan, for a PyTorch before 2.12, and for a plan that does not match.
+    Raises LiveError without memory and plan, for a plan that does not match, and without a C++ compiler for a PyTorch
+    before 2.12 or without CUDA.
 
         budget = coopsim.live.Budget("8GiB")
         for batch in loader:
@@ -74,18 +75,19 @@ class Budget:
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
 
-        Peaks are in bytes, of steps that had a budget. predicted_overhead: the cost of a step by the last plan ÷ that
-        without recomputation (1.1: 10 % more). unplanned: why the last kind of step has no plan; deviated: why a step
-        left its plan; no_observer: why every op goes through Python; no_arena: why there is none although one was asked
-        for; no_offload: why the last plan does not offload although it may. These are "" where they do not apply.
-        host_bytes: of the host's area for copies.
+        Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
+        of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.
+        unplanned: why the last kind of step has no plan; deviated: why a step left its plan; no_observer: why every op
+        goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan does
+        not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for copies.
+        device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
         return report(self.session)
 
 
 def report(session: TrainingSession) -> dict[str, Any]:
     """The figures of all steps of a session so far, under the keys that `Budget.report` describes."""
-    totals = session.totals
+    totals, time = session.totals, session.time()
     return {
         "budget_bytes": session.limit,
         "steps": totals.steps,
@@ -96,7 +98,9 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "recomputes": totals.recomputes,
         "deviations": totals.deviations,
         "replans": session.replans,
-        "predicted_overhead": session.overhead(),
+        "device_calls": totals.device_calls,
+        "predicted_overhead": time.overhead if time else None,
+        "predicted_ns": time.row() if time else None,
         "policy": session.policy if isinstance(session.policy, str) else session.policy.name,
         "unplanned": session.unplanned,
         "deviated": totals.deviated,

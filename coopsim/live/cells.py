@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import torch
@@ -40,7 +40,7 @@ class Cell:
 
     def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0, number: int = -1) -> None:
         """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
-        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else weakref.ref(storage)
+        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else _reference(storage)
         self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
         self.nbytes: int = storage.nbytes() if storage is not None else nbytes
         self.number = number
@@ -56,6 +56,22 @@ class Cell:
 
 def _gone() -> None:
     return None
+
+
+#: Before PyTorch 2.10 the objects that stand for storages may outlive Python's use of them, and come back.
+_OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
+
+
+def _reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
+    found = weakref.ref(storage)
+    return partial(_back_in_use, found) if _OBJECTS_RETURN else found
+
+
+def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.UntypedStorage | None:
+    storage = found()
+    if storage is not None:
+        storage._fix_weakref()  # type: ignore[attr-defined]
+    return storage
 
 
 Value = tuple[Cell, int]  #: a version of a storage's bytes

@@ -86,6 +86,8 @@ class Meter:
     def __init__(self) -> None:
         self._allocated = self._reserved = 0
         torch.cuda.reset_peak_memory_stats()
+        stats = self._read()
+        self._calls, self._retries = _calls(stats), int(stats["num_alloc_retries"])
 
     def now(self) -> int:
         """Bytes that are allocated now, on the current GPU."""
@@ -106,6 +108,14 @@ class Meter:
         self._read()
         return self._allocated, self._reserved
 
+    def calls(self) -> int:
+        """How often the allocator has taken memory from the GPU or given it back since this meter was made."""
+        return _calls(self._read()) - self._calls
+
+    def retries(self) -> int:
+        """How often it has given back its cache to go on since then."""
+        return int(self._read()["num_alloc_retries"]) - self._retries
+
     def others(self, ledger: LiveLedger) -> int:
         """Bytes that are allocated now and are of no storage in `ledger`, such as cuBLAS's workspaces."""
         known = sum(int(round_up(s.nbytes, GRANULE)) for s in ledger.alive())
@@ -116,6 +126,10 @@ class Meter:
         self._allocated = max(self._allocated, stats["allocated_bytes"]["all"]["peak"])
         self._reserved = max(self._reserved, stats["reserved_bytes"]["all"]["peak"])
         return stats
+
+
+def _calls(stats: dict[str, Any]) -> int:
+    return int(stats["num_device_alloc"] + stats["num_device_free"])
 
 
 def reserved() -> int:

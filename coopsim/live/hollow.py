@@ -20,28 +20,37 @@ from coopsim.observe.torch_private import set_error_of_reading, storage_at
 
 def check() -> None:
     """Raise LiveError for a torch whose storages cannot be emptied."""
-    if not torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
-        raise LiveError(
-            f"coopsim.live needs torch 2.12 or later, not {torch.__version__}: its storages cannot be emptied"
-        )
     try:
+        _swap()
         _set_error()
     except (NoExtensionError, OSError, AttributeError) as why:
         raise LiveError(
-            f"coopsim.live needs a C++ compiler or a build of torch with CUDA, not {torch.__version__}: {why}"
+            f"coopsim.live needs a C++ compiler, or torch 2.12 or later built with CUDA, not {torch.__version__}: {why}"
         ) from None
 
 
 def empty(storage: torch.UntypedStorage) -> None:
     """Free a storage's memory, which makes it hollow; its size stays what it is. `fill` gives it memory again."""
     hole = storage_at(0, storage.device, storage.nbytes())
-    storage._swap_data_ptr_(hole)  # type: ignore[attr-defined]
+    _swap()(storage, hole)
     _set_error()(storage._cdata, TEXT)
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
     """Swap the memory of two storages, so that `storage` gets that of `source`. Nothing is copied."""
-    storage._swap_data_ptr_(source)  # type: ignore[attr-defined]
+    _swap()(storage, source)
+
+
+@cache
+def _swap() -> Callable[[torch.UntypedStorage, torch.UntypedStorage], object]:
+    """What swaps the memory of two storages: PyTorch's own, or the observer's before 2.12.
+
+    Raises what `library.load` raises.
+    """
+    if torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
+        return torch.UntypedStorage._swap_data_ptr_  # type: ignore[attr-defined, no-any-return]
+    own = library.load().coopsim_swap
+    return lambda a, b: own(ctypes.c_void_p(a._cdata), ctypes.c_void_p(b._cdata))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
+from coopsim.live.host_time import StepTime, step_time
 from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
@@ -27,18 +28,20 @@ class Made:
     """A kind of step with its plan for a budget. Bytes are those of everything on the device.
 
     peak_bytes: of the step without eviction. least: what any schedule needs. least_planned_bytes: the smallest of the
-    budgets tried for which a plan was found; None if there was none, or none was tried.
+    budgets tried for which a plan was found; None if there was none, or none was tried. on_gpu: where steps run.
     """
 
     kind: Planned
     peak_bytes: int
     least: Least
     least_planned_bytes: int | None
+    on_gpu: bool
 
     @property
-    def predicted_overhead(self) -> float | None:
-        """The cost of a step by the plan, divided by that without recomputation; None if there is no plan."""
-        return self.kind.schedule.overhead if self.kind.schedule is not None else None
+    def time(self) -> StepTime | None:
+        """The predicted times of a step by the plan; None if there is none."""
+        kind = self.kind
+        return step_time(kind.trace, kind.tape, kind.schedule, on_gpu=self.on_gpu) if kind.schedule else None
 
 
 def make(
@@ -50,12 +53,13 @@ def make(
     search: bool = True,
     arena: bool = False,
     hosting: Hosting | None = None,
+    on_gpu: bool = True,
 ) -> Made:
     """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    hosting: what the plan may use of the host. If there is no plan, the result's `kind` has no schedule, and its `why`
-    says why.
+    hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `kind` has no
+    schedule, and its `why` says why.
     """
     least, room = schedules.least(kind.trace, **bounds(hosting)), budget - others - kind.margin
     if least.nbytes > room:
@@ -71,6 +75,7 @@ def make(
         peak + others,
         replace(least, nbytes=least.nbytes + others),
         smallest + others if smallest is not None else None,
+        on_gpu,
     )
 
 

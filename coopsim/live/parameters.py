@@ -27,6 +27,16 @@ class PlanningParameters:
     """Successive steps that keep to the budget before a plan is proven: what the allocator has free, and where, differs
     from step to step. Added in "a plan is proven by three steps in a row". 1: the first step proves it."""
 
+    warm_up_steps: int = 3
+    """Steps by a new plan that may take memory from the device or give it back while the caching allocator's segments
+    take their shape; by the next that does, in steps of one kind that follow each other, the plan is mended. Added in
+    "a plan is mended until its steps leave the device's memory alone". `sys.maxsize`: it is never mended for that."""
+
+    retry_ns: float = 4.1e6
+    """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
+    unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted.
+    Added with `warm_up_steps`. 0.0: plans are mended for that only where it costs nothing."""
+
     least_margin: float = 0.01
     """The least margin of a mended plan, as a share of the budget. 0.02 with the allocator's cap, and 0.01 since
     "margins that double". 0.0: no least margin."""
@@ -37,8 +47,8 @@ class PlanningParameters:
 
     margin_growth_once: float = 2.0
     """The same where a margin cannot be approached in small steps: for the first step of a program, which runs once,
-    and for a step that ran out of memory, whose excess is unknown ("a plan whose step ran out of memory is mended by
-    larger margins at once"). Equal to `margin_growth`: no difference is made."""
+    and for steps that ran out of memory or were not steady, whose excess is unknown ("a plan whose step ran out of
+    memory is mended by larger margins at once"). Equal to `margin_growth`: no difference is made."""
 
     equal_excess_bytes: int = 20 << 20
     """On a GPU, plans whose excess differs by no more than a page of an expandable segment, 20 MiB, count as equally

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from coopsim.live.actions import Action as PlanAction
 from coopsim.live.actions import Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.host_time import StepTime
 from coopsim.live.plan_copies import copies_of
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
@@ -67,7 +68,7 @@ class Plan:
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
     there is room for everything; then the plan only recognises the step. finds: storages that are to be known when
-    the step is over. overhead: the predicted cost of a step, divided by that without recomputation.
+    the step is over. time: predicted of a step, once `Planning.follow` has set it.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Plan:
         evict: bool = True,
         finds: Iterable[int] = (),
     ) -> None:
-        self.overhead = 1.0
+        self.time: StepTime | None = None
         self.finds = frozenset(finds)
         self.trace, self.program = trace, Program(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]

@@ -25,19 +25,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Failure:
-    """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`)."""
+    """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).
+
+    With an excess of 0 its steps kept to the budget, and were never steady: the latest one gave back the allocator's
+    cache `retries` times.
+    """
 
     ran_out: bool
     excess: int
     candidate: Candidate
+    retries: int = 0
 
 
 @dataclass(eq=False)
 class PlanState:
     """A kind is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
 
-    On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `fail` records a
-    step that did not, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
+    On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `allocate` counts
+    those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or steps
+    that do not become steady, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
     """
 
     schedule: Schedule | None = None
@@ -45,7 +51,8 @@ class PlanState:
     margin: int = 0  #: bytes of the budget that the plan leaves unused
     why: str = ""  #: why there is no plan; "" if there is one
     proven: bool = False
-    kept: int = 0  #: steps by this plan that kept to the budget
+    kept: int = 0  #: steps by this plan that kept to the budget and were steady
+    allocating: int = 0  #: steps by this plan that kept to it, and took memory from the device or gave it back
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
     repairs: int = 0  #: how often a step called for another plan
     finished: bool = False  #: whether the search for a better plan is over
@@ -62,7 +69,7 @@ class PlanState:
     def adopt(self, candidate: Candidate) -> None:
         """Put a schedule on trial: steps that keep to the budget are counted from 0 again. `follow` has to be next."""
         self.schedule, self.margin = candidate.schedule, candidate.margin
-        self.proven, self.kept, self.why = False, 0, ""
+        self.proven, self.kept, self.allocating, self.why = False, 0, 0, ""
 
     def follow(self, plan: Plan) -> None:
         """Let steps go by this plan, which was made from the schedule."""
@@ -81,18 +88,22 @@ class PlanState:
         """Note that a step by the plan kept to the budget."""
         self.kept += 1
 
+    def allocate(self) -> None:
+        """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""
+        self.kept, self.allocating = 0, self.allocating + 1
+
     def prove(self) -> None:
         """Note that the plan has been seen to keep to the budget, and drop what else was tried or waits to be."""
         self.proven = True
         self.failures, self.candidates = [], []
 
-    def fail(self, excess: int, *, ran_out: bool) -> None:
-        """Note that a step by the plan took `excess` bytes more than the budget, or ran out of memory.
+    def fail(self, excess: int, *, ran_out: bool = False, retries: int = 0) -> None:
+        """Note that steps by the plan exceeded the budget by `excess` bytes, ran out of memory, or were never steady.
 
-        If it ran out, by how much is unknown, and candidates with smaller margins are not worth a step.
+        In the last two cases by how much is unknown, and candidates with smaller margins are not worth a step.
         """
-        self.failures.append(Failure(ran_out, excess, self.candidate))
-        if ran_out:
+        self.failures.append(Failure(ran_out, excess, self.candidate, retries))
+        if ran_out or retries:
             self.candidates = [other for other in self.candidates if other.margin > self.margin]
 
     def finish(self) -> None:

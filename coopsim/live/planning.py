@@ -5,22 +5,24 @@ same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a pla
 less.
 """
 
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from coopsim import metrics
 from coopsim.live import hosting, schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host_area import HostArea
+from coopsim.live.host_time import step_time
 from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import AWAY, Plan
-from coopsim.live.plan_state import Candidate
+from coopsim.live.plan_state import Candidate, Failure
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
 from coopsim.text import human
@@ -51,6 +53,7 @@ class Planning:
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
+        self._latest: Kind | None = None  # of the latest step that followed a plan
 
     def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
         """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
@@ -135,12 +138,13 @@ class Planning:
             everything = self.varies or (not state.proven and self.on_gpu) or fills
             evict = needed + state.margin > limit
             plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, finds=kind.finds)
-            plan.overhead = metrics.summary(state.schedule)["overhead"]
+            plan.time = step_time(kind.trace, kind.tape, state.schedule, on_gpu=self.on_gpu)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(kind, why)
                 return
             if self.hosting is not None:
-                dearer = "recomputing alone is predicted to cost no more" if plan.overhead > 1 else "nothing is evicted"
+                recomputes = plan.time.planned_gpu > plan.time.plain_gpu
+                dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
                 self.no_offload = "" if plan.host_bytes else dearer
             state.follow(plan)
 
@@ -162,15 +166,24 @@ class Planning:
         else:
             self.plan(kind)
 
-    def prove(self, kind: Kind, taken: int, *, ran_out: bool) -> None:
+    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
         """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
 
-        taken: bytes that the step took at most. ran_out: whether it ran out of memory.
+        It is mended, too, if steps of this kind, one after the other, go on to give back the allocator's cache. taken:
+        bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory from
+        the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
         state, p = kind.state, self._parameters
         excess = taken - self.limit
+        after_another, self._latest = kind is not self._latest, kind
         if excess <= 0 and not ran_out:
+            judged = not (kind.first or after_another or state.finished or state.proven)
+            if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
+                state.allocate()
+                if state.allocating > p.warm_up_steps:
+                    self._mend_unsteady(kind, retries)
+                return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
                 if self._replaced(kind, self.placed):
@@ -189,24 +202,49 @@ class Planning:
                 state.fail(excess, ran_out=ran_out)
                 growth = p.margin_growth_once if kind.first or ran_out else p.margin_growth
                 more = growth * max(failure.candidate.margin for failure in state.failures)
-                self._mend(kind, max(state.margin + excess, int(more), least))
+                self._mend(kind, [max(state.margin + excess, int(more), least)])
 
-    def _mend(self, kind: Kind, margin: int) -> None:
-        """Adopt the cheapest schedule not tried yet, of those that leave `margin` and of those found before.
+    def _mend_unsteady(self, kind: Kind, retries: int) -> None:
+        """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
-        If there is none, or the kind was mended too often, go back to the cheapest of those that exceeded least.
+        If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
+        """
+        assert self.limit is not None
+        state, p = kind.state, self._parameters
+        state.repairs += 1
+        state.fail(0, retries=retries)
+        least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
+        margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
+        margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
+        most = min(self._with_retries(kind, one) for one in state.failures if not (one.ran_out or one.excess))
+        self._mend(kind, margins, most)
+
+    def _with_retries(self, kind: Kind, failure: Failure) -> float:
+        """The cost of a schedule that failed, with what its steps lose by giving back the allocator's cache."""
+        lost = failure.retries * self._parameters.retry_ns / max(int(kind.trace.cost_ns.sum()), 1)
+        return _cost(failure.candidate) + lost
+
+    def _mend(self, kind: Kind, margins: Sequence[int], most: float = math.inf) -> None:
+        """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
+
+        Where none costs at most `most`, the next margin counts. If it is so for all, or the kind was mended too often,
+        go back to the cheapest of those that exceeded least.
         """
         state, p = kind.state, self._parameters
         goes_on = state.repairs <= p.max_repairs
-        known = [*state.candidates, *(self._leaving(kind, margin) if goes_on else ())]
         tried = [failure.candidate.schedule for failure in state.failures]
-        state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
-        if goes_on and state.candidates:
+        for margin in margins if goes_on else ():
+            known = [*state.candidates, *self._leaving(kind, margin)]
+            state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
+            if any(_cost(other) <= most for other in state.candidates):
+                break
+        best = min(state.candidates, key=_cost, default=None)
+        if goes_on and best is not None and _cost(best) <= most:
             self.replans += 1
-            self._adopt(kind, min(state.candidates, key=_cost))
+            self._adopt(kind, best)
             return
         ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
-        excess += p.equal_excess_bytes if self.on_gpu else 0
+        excess += p.equal_excess_bytes if self.on_gpu and excess > 0 else 0
         nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
         state.finish()
         self._adopt(kind, min(nearest, key=_cost))

@@ -15,6 +15,7 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host_area import HostArea
+from coopsim.live.host_time import StepTime
 from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.known_kinds import KnownKinds
@@ -266,7 +267,10 @@ class TrainingSession:
     def _prove(self, kind: Kind, running: RunningStep) -> None:
         step, (allocated, reserved) = running.step, running.peaks()
         taken = max(allocated, reserved if step.on_demand.over_cap else 0)
-        self.planning.prove(kind, taken, ran_out=step.ran_out)
+        meter = running.meter
+        calls, retries = (meter.calls(), meter.retries()) if meter is not None else (0, 0)
+        self.totals.device_calls = calls
+        self.planning.prove(kind, taken, ran_out=step.ran_out, calls=calls, retries=retries)
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file (docs/formats.md).
@@ -296,7 +300,7 @@ class TrainingSession:
 
     @property
     def replans(self) -> int:
-        """The number of plans that were replaced because a step took more than the budget."""
+        """The number of plans that were replaced because steps took more than the budget, or were not steady."""
         return self.planning.replans
 
     @property
@@ -314,10 +318,10 @@ class TrainingSession:
         """Why the kind of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
-    def overhead(self) -> float | None:
-        """The predicted cost of a step by the last kind's plan ÷ that without recomputation; None if it has no plan."""
+    def time(self) -> StepTime | None:
+        """The predicted times of a step by the last kind's plan; None if it has no plan."""
         plan = self.known.last.plan if self.known.last else None
-        return plan.overhead if plan else None
+        return plan.time if plan else None
 
 
 def _forget_in_forks(found: "weakref.ref[TrainingSession]") -> None:

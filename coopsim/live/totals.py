@@ -11,6 +11,7 @@ class Totals:
 
     steps: those that ended without an error. planned_steps: of these, those by a plan to their end. deviations: steps
     that left their plans, except for want of memory. deviated: why the latest step that left its plan did so.
+    device_calls: how often the latest step with a plan took memory from the device or gave it back.
     """
 
     steps: int = 0
@@ -23,6 +24,7 @@ class Totals:
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
     deviated: str = ""
+    device_calls: int = 0
 
     def add(self, step: Step) -> None:
         """Count what was evicted, recomputed and offloaded in a step that is over."""

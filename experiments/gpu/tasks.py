@@ -11,7 +11,7 @@ GPU, HOST = "gpu", "host"
 #: The parts, most valuable first; each takes at most nine minutes, or goes on in a second run.
 PARTS = {
     "requests": "traces of three models; schedules' requests, and the least memory, on the card's allocator",
-    "live": "training inside a budget, beside plain runs and remedies of fit (torch 2.12 or newer)",
+    "live": "training inside a budget, beside plain runs and remedies of fit",
     "peaks": "peaks of the corpus' scripts, and of those of fit",
     "calibrate": "what `coopsim calibrate` measures of the card",
     "execute": "schedules of three models executed at half the peak, and their bits with deterministic algorithms",

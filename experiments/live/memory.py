@@ -108,10 +108,9 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
         why = str(error).splitlines()[0]
     budget.session.save(path, model)
     found = budget.report()
-    keys = ("predicted_overhead", "steps", "planned_steps", "recomputes", "replans")
-    row = {key: found[key] for key in keys} | {
-        f"{k}_bytes": found[f"peak_{k}_bytes"] for k in ("allocated", "reserved")
-    }
+    keys, time = ("steps", "planned_steps", "recomputes", "replans"), budget.session.time()
+    row = {"predicted_overhead": time.gpu_overhead if time else None} | {key: found[key] for key in keys}
+    row |= {f"{k}_bytes": found[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
     return row | {"allocator_retries": torch.cuda.memory_stats()["num_alloc_retries"] - before, "why": why}
 
 

@@ -98,11 +98,13 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
             why = str(error).splitlines()[0]
     budget.session.save(path, model)
     report = budget.report()
-    keys = ("predicted_overhead", "recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
+    time = budget.session.time()
+    keys = ("recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
     peaks = {f"{k}_bytes": report[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
     ns, stall, retries, planned = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
     times = {"clock_ns": ns / 2 if planned == 2 else 0, "stall_ms": round(stall / 2e6, 3), "retries": retries}
-    return {key: report[key] for key in keys} | peaks | times | {"why": why}
+    predicted = {"predicted_overhead": time.gpu_overhead if time else None}
+    return predicted | {key: report[key] for key in keys} | peaks | times | {"why": why}
 
 
 def measure(card: str, model: str, share: int) -> None:

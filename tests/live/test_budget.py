@@ -21,7 +21,7 @@ def one(step, memory="75%", steps=1):
 
 KEYS = {
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
-    *("recomputes", "deviations", "replans", "predicted_overhead", "policy"),
+    *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "predicted_ns", "policy"),
 }
 
 

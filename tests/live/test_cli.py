@@ -16,7 +16,7 @@ from tests.live.plans import TRAIN
 
 KEYS = {
     *("outcome", "budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
-    *("recomputes", "deviations", "replans", "predicted_overhead", "policy"),
+    *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "predicted_ns", "policy"),
 }
 
 
@@ -81,7 +81,9 @@ def test_mixed_precision_goes_by_plan() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["unplanned"], found["planned_steps"]) == ("", 4)
-    assert found["predicted_overhead"] < 1.15
+    ns = found["predicted_ns"]
+    assert ns["planned_gpu"] < 1.15 * ns["plain_gpu"]
+    assert found["predicted_overhead"] == ns["planned_host"] / ns["plain_host"]  # its kernels take less than the host
     assert found["peak_allocated_bytes"] <= found["budget_bytes"]
     assert found["recomputes"] < 400
 

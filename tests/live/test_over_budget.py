@@ -14,7 +14,9 @@ SAID = {
     "recomputes": 5,
     "deviations": 0,
     "replans": 0,
+    "device_calls": 0,
     "predicted_overhead": 1.25,
+    "predicted_ns": {"plain_gpu": 8_000_000, "plain_host": 4_000_000, "planned_gpu": 10_000_000, "planned_host": 5e6},
     "policy": "foresight",
     "unplanned": "",
     "deviated": "",
@@ -33,6 +35,13 @@ SAID = {
 )
 def test_it_promises_nothing_of_a_plan_that_nobody_made(by_plan: bool, line: str) -> None:
     assert f"over budget     {line}" in verb._text(SAID | {"by_plan": by_plan}).splitlines()
+
+
+def test_it_says_what_takes_the_time_and_whether_steps_are_steady() -> None:
+    lines = verb._text(SAID | {"device_calls": 7}).splitlines()
+    assert "a step          GPU 8.0 → 10.0 ms, host 4.0 → 5.0 ms (a model)" in lines
+    assert "not steady      the last step took GPU memory or gave it back 7 times" in lines
+    assert not any(line.startswith("not steady") for line in verb._text(SAID).splitlines())
 
 
 def test_a_budget_that_was_kept() -> None:

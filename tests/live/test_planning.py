@@ -7,20 +7,22 @@ from tests.conftest import Runner
 MEND = """
 from coopsim.live import schedules
 from coopsim.live.kinds import Kind
+from coopsim.live.parameters import PlanningParameters
 from coopsim.live.planning import Planning
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
-def mended(taken):
-    trace = synth.unet(4)
-    limit = int(1.1 * schedules.least(trace).nbytes)
+def mended(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
+    trace = synth.unet(size)
+    limit = int(room * schedules.least(trace).nbytes)
     kind = Kind(trace, [], 1, peak_bytes(trace, 512))
-    planning = Planning("foresight-offline", limit, None)
+    planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
     planning.plan(kind)
     found = []
-    for _ in range(12):
+    for _ in range(steps):
         state, margin = kind.state, kind.state.margin / limit
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
-        planning.prove(kind, int(taken(margin) * limit), ran_out=False)
+        n = calls(margin)
+        planning.prove(kind, int(taken(margin) * limit), ran_out=False, calls=n, retries=n * retries)
     return found, state.proven, state.infeasible_margin / limit if state.infeasible_margin else None
 """
 
@@ -47,3 +49,26 @@ def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     assert nearer
     assert found[-1] == found[0]
     assert costs(found)[0] == min(costs(found)) < max(costs(found))
+
+
+STEADY = "answer(mended(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
+
+
+def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
+    """They do once 3 % are left of the budget. The first steps by each plan may shape the allocator's segments."""
+    found, proven, _ = child(MEND + STEADY.format(0.03, 1, 1e18))
+    assert proven
+    margins = [round(plan["margin"], 3) for plan in found]
+    assert margins == [0] * 5 + [0.01] * 4 + [0.02] * 4 + [0.04] * 27
+
+
+def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
+    found, proven, _ = child(MEND + STEADY.format(1, 1, 0.0))
+    assert proven
+    assert len(set(costs(found))) == 1
+
+
+def test_a_program_that_empties_the_cache_itself_keeps_its_plan(child: Runner) -> None:
+    found, proven, _ = child(MEND + STEADY.format(1, 0, 1e18))
+    assert proven
+    assert {plan["margin"] for plan in found} == {0}

@@ -86,7 +86,6 @@ def test_fit(tmp_path: Path) -> None:
     assert apply(replace(case.trials.script, quiet=True), remedy).outcome == "ok"
 
 
-@pytest.mark.skipif(minor() < (2, 12), reason="live needs torch 2.12: storages that can be emptied")
 def test_live() -> None:
     """A script trains by plan inside a budget."""
     done = live("--gpu", "rtx-3060", "--memory", "90%", "--json", "--", "python", str(SCRIPT))

@@ -68,4 +68,4 @@ def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
 def text(memory: str, *, offload: bool = False) -> str:
     """Return the remedy's text, one line, in which `memory` is the budget as the user types it, "8GiB"."""
     more = ", with values in the host's memory" if offload else ""
-    return f"train in a budget of {memory}{more} (host overhead not counted)"
+    return f"train in a budget of {memory}{more} (host time by a model)"

@@ -7,7 +7,7 @@ from coopsim.observe.interpose import delegates
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
-    *("storages.h", "sums.h", "table.h"),
+    *("storages.h", "sums.h", "swap.h", "table.h"),
     "observer.cpp",
 )
 

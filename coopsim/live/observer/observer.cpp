@@ -160,6 +160,9 @@ void coopsim_trap(StorageImpl* storage, const char* error) {
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(std::string(error));
 }
 
+// Swap the memory of two storages, which PyTorch offers to Python from 2.12 on.
+void coopsim_swap(StorageImpl* one, StorageImpl* other) { coopsim::swap(one, other); }
+
 int coopsim_count(Follower* follower, StorageImpl* storage) { return follower->account->add(storage); }
 void coopsim_uncount(StorageImpl* storage) { Account::remove(storage); }
 

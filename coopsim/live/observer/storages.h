@@ -6,9 +6,10 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "swap.h"
+
 namespace coopsim {
 
-using c10::StorageImpl;
 using StoragePtr = c10::intrusive_ptr<StorageImpl>;
 
 // Keys of dispatch modes.
@@ -30,12 +31,12 @@ inline void empty(StorageImpl* storage, const std::string& error) {
   auto hole = c10::make_intrusive<StorageImpl>(
       StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(storage->nbytes())),
       at::DataPtr(nullptr, storage->device()), nullptr, false);
-  storage->swap_data_ptr(*hole);
+  swap(storage, hole.get());
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(error);
 }
 
 // Let an empty storage take over the memory of another; nothing is copied.
-inline void fill(StorageImpl* storage, StorageImpl* source) { storage->swap_data_ptr(*source); }
+inline void fill(StorageImpl* storage, StorageImpl* source) { swap(storage, source); }
 
 inline at::Tensor tensor_on(StoragePtr storage, caffe2::TypeMeta dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                             int64_t offset) {

@@ -16,6 +16,13 @@ namespace coopsim {
 // References to a tensor that only autograd's buffer holds: the buffer's and the call's two. Python's own is one more.
 constexpr uint32_t kSoleHolder = 3;
 
+// How many references a Python object has to what it stands for: none before PyTorch 2.10, where that may own the object.
+template <typename Slot>
+uint32_t references_from(Slot* slot) {
+  if constexpr (requires { slot->load_pyobj(); }) return slot->load_pyobj() != nullptr;
+  else return slot->_unchecked_untagged_pyobj() != nullptr && !slot->owns_pyobj();
+}
+
 // Autograd's engine runs without Python's lock, so that whoever has it calls from Python.
 inline bool adds_up(const OperatorHandle& op, const Stack& stack) {
   static const OperatorHandle add = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
@@ -26,8 +33,8 @@ inline bool adds_up(const OperatorHandle& op, const Stack& stack) {
   if (total.layout() != at::kStrided || total.sizes() != more.sizes() || total.dtype() != more.dtype()) return false;
   if (!total.unsafeGetTensorImpl()->is_non_overlapping_and_dense()) return false;
   StorageImpl* storage = total.storage().unsafeGetStorageImpl();
-  const uint32_t pythons = total.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;
-  const uint32_t its = storage->pyobj_slot()->load_pyobj() != nullptr;
+  const uint32_t pythons = references_from(total.unsafeGetTensorImpl()->pyobj_slot());
+  const uint32_t its = references_from(storage->pyobj_slot());
   return total.use_count() == kSoleHolder + pythons && total.storage().use_count() == 1 + its;
 }
 
