@@ -15,10 +15,10 @@ import subprocess
 import sys
 from typing import Any
 
+from experiments.pages import DOCS, write_section
 from memory import MODELS, POLICY, ROOT, SETTINGS
 
 from coopsim import phantom
-from experiments.pages import DOCS, write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "steady.csv"
 CARD, SHARES, STEPS = "h100-80gb", (50, 70), 36

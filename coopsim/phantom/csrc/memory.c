@@ -12,6 +12,7 @@ static void begin(void) {  /* the lock is held */
   static int begun;
   if (begun) return;
   begun = 1;
+  phantom_reserve_region();
   limit = phantom_settings()->total;
   used = peak = context = phantom_settings()->context;
 }

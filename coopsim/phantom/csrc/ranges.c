@@ -21,7 +21,7 @@ static size_t n_ranges, room;
 static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static uint64_t chunk_end(size_t i) { return ranges[i].chunk + ranges[i].chunk_bytes; }
 
-static void reserve_region(void) {  /* the lock is held */
+void phantom_reserve_region(void) {
   if (region) return;
   uint64_t bytes = REGION;
   void *p;
@@ -53,7 +53,7 @@ static uint64_t insert(size_t i, Range range) {
 
 /* Reservations go to the low end, first fit, out of the way of chunks. */
 uint64_t phantom_reserve(uint64_t bytes, uint64_t align) {
-  reserve_region();
+  phantom_reserve_region();
   uint64_t at = round_up(region, align);
   size_t i = 0;
   for (; i < n_ranges && ranges[i].chunk < at + bytes; i++)
@@ -98,7 +98,7 @@ static uint64_t in_new_chunk(uint64_t bytes) {
 }
 
 uint64_t phantom_take_segment(uint64_t bytes) {
-  reserve_region();
+  phantom_reserve_region();
   uint64_t at = in_chunk(bytes);
   return at ? at : in_new_chunk(bytes);
 }
