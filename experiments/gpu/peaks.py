@@ -18,13 +18,11 @@ _MIB = 2**20
 
 #: Causes of differences, and what they mean.
 CAUSES = {
-    "cudnn": "cuDNN's convolutions take workspaces, and the phantom's took none",
-    "rnn": "cuDNN's recurrent layers keep a reserve and take a workspace, and the phantom's took none",
-    "cufft": "the work area of cuFFT was larger on the phantom",
+    "cudnn": "cuDNN chooses workspaces of convolutions by shape; the phantom's follow a rule",
+    "rnn": "cuDNN's recurrent layers take a workspace; the phantom's follows a rule",
     "addresses": "up to torch 2.11 equal holes are chosen by address; on a card libraries take some, too (inferred)",
     "data": "sizes depend on data, which the phantom does not have",
     "recorder": "below torch 2.12 the recorder is a dispatch mode, under which some formulas work out of place",
-    "fails": "the script failed on the phantom below torch 2.12",
 }
 
 Row = dict[str, str]

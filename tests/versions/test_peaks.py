@@ -13,8 +13,10 @@ from tests.conftest import ROOT
 
 H100 = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"
 ROWS = {row["name"]: row for row in peaks.load(H100)}
-#: Ties by address, workspaces of cuDNN, kept gradients, a mixture of experts, a frozen model, attention in a GPT.
-HANDFUL = ["backward_steps", "diffusers_text_to_image", "fit_wide", "gru_seq2seq", "hf_mixtral", "nanogpt", "pyg_sage"]
+#: Ties by address, a work area of cuFFT, a mixture of experts, grouped queries.
+HANDFUL = ["backward_steps", "example_train8", "fit_gpt2", "fit_wide", "fno", "hf_mixtral", "llama_from_scratch"]
+#: Measured with other packages than `make smoke` installs, and equal with these.
+OTHERWISE = {"moe": "opt_einsum", "timm_resnet": "timm 1.0.22", "timm_swin_distill": "timm 1.0.22"}
 
 pytestmark = [
     pytest.mark.usefixtures("phantom_gpu"),
@@ -26,17 +28,14 @@ pytestmark = [
 
 
 def check(names: list[str], least: int) -> None:
-    ran = 0
-    for row in again([ROWS[name] for name in names]):
-        ran += 1
+    ran = list(again([ROWS[name] for name in names if name not in OTHERWISE]))
+    assert len(ran) >= least
+    for row in ran:
         assert peaks.equal(row) or row["causes"], row
-        same = all(row[f"phantom_{kind}"] == ROWS[row["name"]][f"phantom_{kind}"] for kind in peaks.KINDS)
-        assert same or "data" in row["causes"], (row, ROWS[row["name"]])
-    assert ran >= least
 
 
 def test_a_handful() -> None:
-    check(HANDFUL, 4)
+    check(HANDFUL, len(HANDFUL))
 
 
 @pytest.mark.slow
