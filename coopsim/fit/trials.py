@@ -17,6 +17,7 @@ from coopsim.fit.runs import Runs
 from coopsim.fit.survey import Survey, read
 from coopsim.live.hosting import Hosting
 from coopsim.observe.data.masks import LOWER
+from coopsim.phantom import compilers
 from coopsim.script import Report, Script, run
 from coopsim.script.failures import HostRanOutError
 from coopsim.script.smallest import STEP, guess
@@ -97,7 +98,7 @@ class Trials:
 
         If that does not do what the watched one did, it remains as it is, and so do trials. Either way a line says so.
         """
-        why, but = unwatched.why(), ""
+        why, but = compilers.why_not(), ""
         try:
             bare = heard(unwatched.bare(script), requests)
             but = unwatched.differs(report, bare)
