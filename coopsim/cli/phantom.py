@@ -12,7 +12,7 @@ from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
 from coopsim.observe.data.masks import LOWER
-from coopsim.phantom import profiles
+from coopsim.phantom import compilers, profiles
 from coopsim.progress import note
 from coopsim.script import memory
 from coopsim.script.reporting import words
@@ -188,8 +188,8 @@ def text_of(report: "Report") -> str:
         )
     if report.watched_by_mode:
         lines.append(
-            "caution: this run was watched by a dispatch mode, for which some of autograd's formulas take more memory "
-            "than on a card, up to half as much again; with a C++ compiler it is not"
+            f"caution: {compilers.why_not()}: this run was watched by a dispatch mode, for which some of autograd's "
+            "formulas take more memory than on a card, up to half as much again"
         )
     lines += [f"caution: the report lacks {part.replace('_', ' ')}: {why}" for part, why in report.lost.items()]
     lines += words.cautions(report)

@@ -14,7 +14,7 @@ from coopsim.types import CoopsimError
 
 #: Releases in which every name was looked up; 2.13.0 is a build without CUDA, and 2.6.0 had no Triton of its time.
 #: tests/observe/test_torch_private.py looks them up in the one that is installed.
-SEEN_IN = ("2.6.0", "2.9.1", "2.12.1", "2.13.0", "2.14.1")
+SEEN_IN = ("2.6.0", "2.9.1", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,11 @@ def missing(variable: str) -> str:
     return f"no {_CALLED[variable]} compiler ({', '.join(_names(variable))})"
 
 
+def why_not(variable: str = "CXX") -> str:
+    """Return why a library of coopsim's could not be compiled, for a line to the user, where it could not."""
+    return "coopsim's library cannot be compiled with this PyTorch" if find(variable) else missing(variable)
+
+
 def first_error(stderr: str) -> str:
     """Return the first line with an error, or else the first 200 characters."""
     return next((line for line in stderr.splitlines() if "error" in line), stderr.strip()[:200])

@@ -16,6 +16,7 @@ from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
 from coopsim.observe.data.masks import LOWER
+from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
 from coopsim.script.searching.smallest import STEP, guess
@@ -93,7 +94,7 @@ class Trials:
 
         If that does not do what the watched one did, it remains as it is, and so do trials. Either way a line says so.
         """
-        why, but = unwatched.why(), ""
+        why, but = compilers.why_not(), ""
         try:
             bare = heard(unwatched.bare(script), requests)
             but = unwatched.differs(report, bare)

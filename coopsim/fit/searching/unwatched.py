@@ -6,7 +6,6 @@ models and times comes from a run that is watched, in memory enough.
 
 from dataclasses import replace
 
-from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 
 #: What of a report is of memory, and differs where a mode watches.
@@ -15,12 +14,6 @@ _FIGURES = (
     *("first_step_peak_reserved_bytes", "steady_peak_reserved_bytes", "steady_peak_allocated_bytes", "phases", "ooms"),
     *("evaluation_peaks", "out_of_memory", "watched_by_mode"),
 )
-WHY = "coopsim's library cannot be compiled"
-
-
-def why() -> str:
-    """Return why the library cannot be had, for a line to the user."""
-    return WHY if compilers.find("CXX") else compilers.missing("CXX")
 
 
 def differs(watched: Report, unwatched: Report) -> str:
