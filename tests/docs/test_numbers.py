@@ -23,7 +23,7 @@ def test_how_many_networks_there_are() -> None:
     assert f"has all {n}" in text("docs/optimum.md")
 
 
-@pytest.mark.parametrize("page", ["docs/live-internals.md", "docs/proven.md"])
+@pytest.mark.parametrize("page", ["docs/live-measured.md", "docs/proven.md"])
 def test_how_well_live_predicts(page: str) -> None:
     table = pd.read_csv(EXPECTED / "live" / "time.csv")
     of_plans = table[table.policy != "checkpoint"]

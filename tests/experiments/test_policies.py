@@ -129,7 +129,7 @@ def test_the_page_says_what_is_expected_of_live(
     monkeypatch.syspath_prepend(str(HERE / "live"))
     with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    page = ROOT / "docs" / "live-internals.md"
+    page = ROOT / "docs" / "live-measured.md"
     assert read_section("live tables", page).strip() == script("memory_tables").tables(rows)
 
 
