@@ -1,7 +1,8 @@
 """The shipped traces as they were when programs of others ran on them, whose answers cannot be had again.
 
 Since then the shipped ones have other prices of ops (costs.parquet in tests/data/proof has those of the day), and in
-eight of them a few ops work in place that did not (these are there as they were).
+eight of them a few ops work in place that did not (these are there as they were). They also serve tests of what
+happens rarely, and does on these.
 """
 
 import dataclasses

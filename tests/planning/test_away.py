@@ -13,12 +13,12 @@ from coopsim.planning.plan import Plan
 from coopsim.planning.request import Request
 from coopsim.planning.start import Start
 from coopsim.replay import replay
-from coopsim.trace import Trace, TraceBuilder, load
+from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
 from coopsim.types import Action, Role
 from coopsim.validate import validate
-from tests.conftest import ROOT
+from tests.proof_traces import load_of_the_proof
 from tests.strategies import repeating
 
 PLAIN, BOTH = "foresight-offline", "foresight-offline:lose=either"
@@ -140,7 +140,7 @@ def test_engines_that_are_full_go_to_what_pays_most() -> None:
 
     Chosen after it, they would save less than two of three points (16.9 % against 18.2 without, the bound is 14.2).
     """
-    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    trace = load_of_the_proof("resnet-50")
     schedule = replay(trace, BOTH, "30%", steps=1, link=Link("pcie4", 25_100, 17_570))
     assert schedule.overhead is not None
     assert 1.142 < schedule.overhead < 1.15

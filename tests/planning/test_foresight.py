@@ -24,6 +24,7 @@ from coopsim.trace.synth import make as synth
 from coopsim.types import Action, InPlace, Phase, Pinning
 from coopsim.validate import validate
 from tests.conftest import ROOT
+from tests.proof_traces import load_of_the_proof
 from tests.strategies import in_a_row, repeatable, traces
 
 GRANULE = 512
@@ -178,7 +179,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
 
 def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
     """Its rows are Coop's; what the first try had cost is told, and counts."""
-    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    trace = load_of_the_proof("resnet-50")
     budget = int(0.28 * peak_bytes(trace, GRANULE))
     thrift, coop, schedule = (replay(trace, p, budget, steps=3) for p in ("thrift", "coop", "foresight"))
     assert (thrift.header["outcome"], coop.header["outcome"], schedule.header["outcome"]) == ("oom", "ok", "ok")
@@ -193,7 +194,7 @@ def test_a_first_step_that_does_not_fit_begins_anew_as_coop() -> None:
 
 def test_a_later_step_that_does_not_fit_begins_anew() -> None:
     """The steps before it are as they were; what it had cost is told. Thrift runs out of memory there."""
-    trace = load(ROOT / "traces" / "moe.parquet")
+    trace = load_of_the_proof("moe")
     budget = int(0.49 * peak_bytes(trace, GRANULE))
     thrift, schedule = (replay(trace, p, budget, steps=5) for p in ("thrift", "foresight"))
     assert thrift.header["outcome"] == "oom"
@@ -207,7 +208,7 @@ def test_a_later_step_that_does_not_fit_begins_anew() -> None:
 
 
 def test_no_step_begins_anew_once_parameters_are_updated() -> None:
-    trace = load(ROOT / "traces" / "resnet-50.parquet")
+    trace = load_of_the_proof("resnet-50")
     budget = int(0.28 * peak_bytes(trace, GRANULE))
     update = str(Phase.OPTIMIZER)
     for phase in ([update, *trace.phase[1:]], [trace.phase[0], *[update] * (trace.n_ops - 1)]):

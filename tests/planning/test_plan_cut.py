@@ -109,9 +109,9 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
         ("bert-large", 0.5, 0.01),
         ("resnet-50", 0.6, 0.01),
         ("swin-t", 0.5, 0.05),
-        ("whisper-small", 0.6, 0.01),
+        ("whisper-small", 0.6, 0.02),
         ("moe", 0.5, 0.005),
-        ("spos", 0.5, 0.008),
+        ("spos", 0.5, 0.04),
     ],
 )
 def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from coopsim.allocators.serving.gmlake import Options, run
 from coopsim.files import replacing
 from coopsim.requests import Requests, of_trace
-from coopsim.trace import load
 from coopsim.types import MIB
 from tests.allocators.serving.gmlake_answers import Answer, answers, draw
 from tests.conftest import ROOT
+from tests.proof_traces import load_of_the_proof
 
 FILE = Path(__file__).parent / "gmlake_goldens.csv"
 STEPS = 5
@@ -27,8 +27,7 @@ COLUMNS = ("case", "requests", "peak_reserved", "peak_active", *Answer._fields[2
 
 def requests_of(name: str, steps: int = STEPS) -> Requests:
     """What a trace asks for."""
-    trace = load(ROOT / "traces" / f"{name}.parquet")
-    return of_trace(trace, iterations=steps // trace.n_steps, layout=False)
+    return of_trace(load_of_the_proof(name), iterations=steps // load_of_the_proof(name).n_steps, layout=False)
 
 
 def traces() -> list[str]:
