@@ -122,7 +122,7 @@ def main(models: list[str]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(known)
-    write_section("steady table", table([r for r in known if not r["why"]]), DOCS / "live-measured.md")
+    write_section("steady table", table([r for r in known if not r["why"]]), DOCS / "live-internals.md")
 
 
 if __name__ == "__main__":
