@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "gpt3-2.7b")
 DYNAMIC = ("spos", "moe")
 STEPS = 5
-SERVED = HERE.parent / "tests" / "data" / "proof"  #: traces that have changed since STAlloc's program served them
+SERVED = HERE.parent / "tests/data/proof"  #: traces that have changed since STAlloc's program served them
 PAGE = HERE.parent / "docs" / "allocators-planned.md"
 MIB = 1 << 20
 

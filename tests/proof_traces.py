@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from coopsim.trace import Trace, load
 from tests.conftest import ROOT
 
-FOLDER = ROOT / "tests" / "data" / "proof"
+FOLDER = ROOT / "tests/data/proof"
 
 
 @cache
