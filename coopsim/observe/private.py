@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
 
-from coopsim.types import CoopsimError
+from coopsim.types import NEWEST_TORCH, CoopsimError
 
 #: Releases in which every name was looked up; 2.13.0 is a build without CUDA, and 2.6.0 had no Triton of its time.
 #: tests/observe/test_torch_private.py looks them up in the one that is installed.
-SEEN_IN = ("2.6.0", "2.9.1", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
+SEEN_IN = ("2.6.0", "2.9.1", "2.12.1", "2.13.0", "2.14.1", NEWEST_TORCH)
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,9 @@ def test_a_long_trace_gets_the_cut(bert: Trace, percent: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "ratio"), [("chain:8", 0.6), ("resnet", 0.8), ("mlp", 0.8)])
-def test_expected_gaps(monkeypatch, name: str, ratio: float) -> None:
+def test_expected_gaps(name: str, ratio: float) -> None:
     """Rows of experiments/expected/gap.csv, made again."""
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    import gap as experiment
+    from experiments.optimum import gap as experiment
 
     expected = pd.read_csv(ROOT / "experiments" / "expected" / "gap.csv")
     expected = expected[(expected.trace == name) & (expected.memory_ratio == ratio)]

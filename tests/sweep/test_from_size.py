@@ -39,14 +39,14 @@ def test_it_fits_there_and_at_every_stride_above_and_not_just_below(name: str, p
 def test_it_is_what_a_map_calls_safe(policy: str, tmp_path: Path) -> None:
     """Of BERT-Large, in ten steps."""
     path = str(BERT)
-    bottom = {"dtr-oneflow": "17%", "coop": "15%"}[policy]
+    bottom = {"dtr-oneflow": "16%", "coop": "15%"}[policy]
     table = feasibility_map(Grid([path], [policy]), Scan(bottom=bottom), tmp_path / "m.parquet", Processes(1))
     ((_, found),) = feasible(table)
     size = from_size(load(path), policy)
     assert size is not None
     assert found.safe is not None
     assert size.nbytes == found.safe.budget_bytes
-    assert size.budget == {"dtr-oneflow": "17.95%", "coop": "15.25%"}[policy]
+    assert size.budget == {"dtr-oneflow": "17.05%", "coop": "16.35%"}[policy]
 
 
 def test_none_where_copies_never_fit(monkeypatch: pytest.MonkeyPatch) -> None:
