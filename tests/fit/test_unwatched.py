@@ -1,11 +1,13 @@
 """Without a C++ compiler the recorder is a dispatch mode, which takes memory: what fits is judged by unwatched runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.searching import unwatched
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
@@ -24,31 +26,16 @@ for _ in range(2):
     optimizer.step()
     optimizer.zero_grad()
 """
-#: The loop ends when a value on the device says so, which a watched run is told.
-WAITS = """
-while (torch.zeros(1, device="cuda") + torch.rand(1, device="cuda")).item() <= 0:
-    pass
-"""
 
 
-@pytest.mark.parametrize(
-    "text",
-    [SCRIPT, pytest.param(SCRIPT + WAITS, marks=pytest.mark.slow)],
-    ids=["unwatched", "waits for data"],
-)
-def test_what_fits_is_judged_by_unwatched_runs(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fits_is_judged_by_unwatched_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     script = tmp_path / "train.py"
-    script.write_text(text)
+    script.write_text(SCRIPT)
     said: list[str] = []
     trials = Trials(Script((str(script),), quiet=True), Runs(said.append))
     first = trials.survey(tmp_path / "requests.npy").report
     [line] = [line for line in said if "compiler" in line]
-    if text != SCRIPT:
-        assert "no C++ compiler (/nowhere/c++): runs are watched by a dispatch mode" in line
-        assert first.watched_by_mode
-        assert trials.script.watched
-        return
     assert "no C++ compiler (/nowhere/c++): what fits is judged by runs that nothing watches" in line
     plain("-c", PLAIN, tmp_path / "peaks.json", script)
     peaks = json.loads((tmp_path / "peaks.json").read_text())
@@ -57,3 +44,7 @@ def test_what_fits_is_judged_by_unwatched_runs(text: str, tmp_path: Path, monkey
     assert again is not None
     assert (again.outcome, again.peak_reserved_bytes, again.watched_by_mode) == ("ok", peaks[2], False)
     assert again.plugin["step_ns"] > 0
+    assert unwatched.differs(first, first) == ""
+    for other in ({"needs_data": [{}]}, {"loops_ended": [{}]}):  # which only a watched run is told
+        assert "depend on data" in unwatched.differs(replace(first, **other), first)
+    assert unwatched.differs(replace(first, steps=1), first) == "unwatched it takes 2 of 1 steps"

@@ -54,7 +54,8 @@ ELSEWHERE = {  # where it matters, if not on BERT-Large
     "in_place=first_run": ("resnet-50", 0.7),
     "node=storage": ("resnet-50", 0.7),
     "placement=two_ended_ops": ("unet", 0.7),
-    "release=counted": ("moe", 0.5),
+    "release=counted": ("spos", 0.3),
+    "lose=either": ("bert-large", 0.5),
 }
 
 
@@ -78,7 +79,7 @@ def test_each_choice_is_a_switch(change: str) -> None:
 def test_parts_make_the_whole(allocator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays go in parts, between which Ctrl-C is seen. The schedule is the same; also one that fails midway."""
     outcomes = set()
-    for name, policy, ratio in (("spos", "coop", 0.5), ("moe", "thrift", 0.49)):
+    for name, policy, ratio in (("spos", "coop", 0.5), ("moe", "thrift", 0.485)):
         trace = load(ROOT / "traces" / f"{name}.parquet")
         budget = int(ratio * peak_bytes(trace, 512))
         whole = replay(trace, policy, budget, allocator, steps=7)
@@ -89,4 +90,4 @@ def test_parts_make_the_whole(allocator: str, monkeypatch: pytest.MonkeyPatch) -
         assert parts.header | {"search_ns": None} == whole.header | {"search_ns": None}
         outcomes.add((whole.header["outcome"], (whole.header["failure"] or {}).get("step")))
     assert ("ok", None) in outcomes
-    assert allocator != "arena" or ("oom", 3) in outcomes
+    assert allocator != "arena" or ("oom", 6) in outcomes
