@@ -1,17 +1,13 @@
 """What a plan costs, against the proven optimum of small traces."""
 
 import json
-import sys
 
 import pytest
 
 from coopsim.optimum.planned import planned_step
 from coopsim.policies import find
 from coopsim.trace.measure import peak_bytes
-from tests.conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "experiments"))
-from planned_gap import optima, trace_of
+from experiments.optimum.planned_gap import optima, trace_of
 
 CASES = [
     (row.trace, row.memory_ratio, row.optimum) for row in optima().itertuples() if row.trace not in ("mlp", "bert")
