@@ -63,7 +63,7 @@ format: setup ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-headline: setup ## the tables of docs/bert-large.md: bands and smallest budgets of BERT-Large, in every setting
+headline: setup ## the tables of docs/claims.md: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python experiments/headline.py
 
 gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it

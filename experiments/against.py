@@ -6,7 +6,7 @@ for an arena of the budget, on which smallest card is it served, request by requ
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
 cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python experiments/against.py [MODEL ...]        writes expected/against.csv and docs/real-allocator.md
+    python experiments/against.py [MODEL ...]        writes expected/against.csv and docs/policies-measured.md
 
 About half an hour on one core. The rows of models that are not named are kept.
 """
@@ -38,7 +38,7 @@ TORCH = "2.15.0"
 NAMES = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
 BAND = 11
 EXPECTED = HERE / "expected" / "against.csv"
-PAGE = DOCS / "real-allocator.md"
+PAGE = DOCS / "policies-measured.md"
 
 
 def points(grid: Grid, policy: str) -> list[Point]:

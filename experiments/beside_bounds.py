@@ -1,4 +1,4 @@
-"""The picture of docs/optimum-measured.md: a panel per large model, what no schedule can, and what policies do."""
+"""The picture of docs/optimum.md: a panel per large model, what no schedule can, and what policies do."""
 
 import math
 from typing import TYPE_CHECKING, Any

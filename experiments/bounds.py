@@ -1,6 +1,6 @@
 """How far a planned step of Foresight, Coop and the rest are from a lower bound, on all committed traces.
 
-    python experiments/bounds.py [-j JOBS]              writes expected/bounds.csv, tables of docs/optimum-measured.md
+    python experiments/bounds.py [-j JOBS]              writes expected/bounds.csv, tables of docs/optimum.md
     python experiments/bounds.py --policies [-j JOBS]   replays the policies again, keeps the bounds of bounds.csv
 
 At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/optimum), and what the third of
@@ -28,7 +28,7 @@ from coopsim.trace import load
 from coopsim.types import Outcome
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "optimum-measured.md"
+PAGE = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "bounds.csv"
 THREE = (*DTR, "dte-oneflow", "coop")
 POLICIES = (*THREE, "foresight")

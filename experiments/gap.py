@@ -1,6 +1,6 @@
 """How far every policy is from the optimum on small traces: synthetic ones, and real models made small.
 
-python experiments/gap.py                writes expected/gap.csv, tables of docs/optimum-measured.md; minutes
+python experiments/gap.py                writes expected/gap.csv, tables of docs/optimum.md; minutes
 python experiments/gap.py --policies     replays the policies again and keeps the optima of expected/gap.csv
 """
 
@@ -95,7 +95,7 @@ def main(*, keep: bool) -> None:
                 tick()
     table = pd.DataFrame(rows)
     table.round(6).to_csv(EXPECTED, index=False)
-    write_section("gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum-measured.md")
+    write_section("gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How far planned steps are from the optimum with and without offload, on the small traces of gap.py.
 
-    python experiments/gap_copies.py    writes expected/gap_copies.csv, its sums in docs/optimum-measured.md; minutes
+    python experiments/gap_copies.py    writes expected/gap_copies.csv, its sums in docs/optimum.md; minutes
 
 A step in 80 and 60 % of the peak, over two links: copying the peak to the host takes half the step's time or four
 times the step. (Over PCIe 4 it is 0.4 to 0.7 steps on an RTX 3060 for BERT-Large, ResNet-50 and GPT-2, and 4 to 6 on
@@ -69,7 +69,7 @@ def main() -> None:
                 rows.append(row | {"link": f"{steps:g} steps", "optimum_plain": cell["optimum"]})
                 tick()
     pd.DataFrame(rows).to_csv(OUT, index=False, float_format="%.6f")
-    write_section("gap copies", markdown(pd.read_csv(OUT)), DOCS / "optimum-measured.md")
+    write_section("gap copies", markdown(pd.read_csv(OUT)), DOCS / "optimum.md")
 
 
 def markdown(table: pd.DataFrame) -> str:

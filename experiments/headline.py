@@ -7,7 +7,7 @@ of outputs for DTR and DTE, all three parts on for Coop. A variation changes one
 Every figure is a band over 11 neighbouring budgets within 2.5 % of the nominal one; smallest budgets are from a map of
 every half percent, refined to 0.05 % where the outcome changes.
 
-    python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and docs/bert-large.md
+    python experiments/headline.py        writes expected/headline.csv, expected/smallest.csv and docs/claims.md
 """
 
 import sys
@@ -70,7 +70,7 @@ def main() -> None:
     bands.to_csv(HERE / "expected" / "headline.csv", index=False, float_format="%.5f")
     smallest.to_csv(HERE / "expected" / "smallest.csv", index=False, float_format="%.4f")
     text = section(bands, smallest)
-    write_section("headline", text, DOCS / "bert-large.md")
+    write_section("headline", text, DOCS / "claims.md")
     sys.stdout.write(text)
 
 

@@ -1,6 +1,6 @@
 """How far a step of Thrift and Foresight, once they know it, is from the optimum, on the small traces of gap.py.
 
-    python experiments/planned_gap.py        writes expected/planned_gap.csv, and its sums in docs/optimum-measured.md
+    python experiments/planned_gap.py        writes expected/planned_gap.csv, and its sums in docs/optimum.md
 
 A policy that learns from the step before needs one: counted is the third step of three in one memory
 (coopsim/optimum/planned.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
@@ -46,7 +46,7 @@ def main() -> None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)
     table.to_csv(EXPECTED, index=False, float_format="%.6f")
-    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum-measured.md")
+    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -25,7 +25,7 @@ from coopsim.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "policies-measured.md"
-PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum-measured.md"
+PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "policies.csv"
 WITHOUT_ADDRESSES = HERE / "expected" / "policies-without-addresses.csv"
 BOUNDS = HERE / "expected" / "bounds.csv"

@@ -1,4 +1,4 @@
-"""Tables of docs/policies-measured.md and docs/optimum-measured.md, from the bands of policies.py."""
+"""Tables of docs/policies-measured.md and docs/optimum.md, from the bands of policies.py."""
 
 from collections.abc import Iterator
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAGE = ROOT / "docs" / "results.md"
-MEASURED = ROOT / "docs" / "results-h100.md"
+MEASURED = ROOT / "docs" / "claims.md"
 CARD = "h100"
 SENSITIVITY = ROOT / "docs" / "sensitivity.md"
-BEYOND = ROOT / "docs" / "beyond-the-paper.md"
+BEYOND = ROOT / "docs" / "sensitivity.md"
 ALLOCATORS = ROOT / "docs" / "allocators-planned.md"
 HALF = 0.5
 STEPS = 10  # of overhead.toml, the default

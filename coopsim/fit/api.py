@@ -39,7 +39,7 @@ def fit(
     script at a time; executor: where they run, "processes" or "dask://HOST:PORT" for a running cluster; seconds:
     the time after which it returns what is known (None: it tries everything); masks: what boolean masks, nonzero
     and the like keep, "all", "half" or "none" ("": all, and `lower_needs_bytes` is what the script needs if they
-    keep nothing). workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/workspaces.md).
+    keep nothing). workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default, docs/phantom-gpu.md).
     steps: optimizer steps after which each run ends (None: as the script does); lengths: a file with the length of
     the inputs of each step of a long run, line by line, or replay_steps: the number of its steps, of lengths drawn
     from those that ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md). precision: of

@@ -1,4 +1,4 @@
-"""The versions that coopsim was tested with (docs/versions.md), and what is said about others."""
+"""The versions that coopsim was tested with (docs/install.md), and what is said about others."""
 
 import json
 import os

@@ -8,7 +8,7 @@ from coopsim.phantom.errors import PhantomError
 Choice = Literal["", "rule", "none"]
 CHOICES: tuple[Choice, ...] = ("rule", "none")
 
-#: Compute capabilities whose cards were measured and agree with the rules (docs/workspaces.md).
+#: Compute capabilities whose cards were measured and agree with the rules (docs/phantom-gpu.md).
 _MEASURED = ("9.0",)
 
 

@@ -2,7 +2,7 @@
 
 Found are the files of this folder, those of the folders that $COOPSIM_POLICIES lists, and what installed packages
 offer under the entry point group `coopsim.policies`; a policy in any other file goes by `path/to/file.py:NAME`
-(docs/add-a-policy.md).
+(docs/extend.md).
 
 A policy is a point in a small space of choices (types.py names their values). A file defines `POLICY`; nothing else
 is edited.

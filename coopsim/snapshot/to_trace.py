@@ -19,7 +19,7 @@ def to_trace(snapshot: Snapshot, emptied: Collection[int] = ()) -> Trace:
 
     A snapshot does not say which storage was computed from which, nor how long that took: `dependencies` in the header
     is `unknown`, and nothing of such a trace can be evicted. Memory that waits for other streams is freed when it is
-    returned. The segments at the start are in the header as in a recorded trace (docs/recording.md), with their
+    returned. The segments at the start are in the header as in a recorded trace (docs/capture.md), with their
     streams, if cudaMalloc made them all and none is of a private pool.
     """
     builder = TraceBuilder()

@@ -30,7 +30,7 @@ table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, 
 Calls that cannot work raise `coopsim.CoopsimError`, with one line that says why. Running out of memory is an
 outcome, not an error. In a notebook, traces and schedules are shown as tables. This page is made from the docstrings
 by `docs/_ext/api_page.py`; the modules beneath are in the [reference](reference/python.md), words and units in the
-[glossary](glossary.md).
+[glossary](how-it-works.md#glossary).
 """
 
 

@@ -4,7 +4,7 @@
 
 runs scripts/gpt2.py and scripts/bert_large.py on the phantom GPU (some minutes each), records a step, replays it under
 Coop and Foresight and has `coopsim validate` judge the schedules; writes experiments/expected/compiled-large.csv and
-compiled-large-replays.csv, and prints the tables of docs/compiled-measured.md.
+compiled-large-replays.csv, and prints the tables of docs/compiled.md.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python experiments/compiled/styles.py
 
 runs each of scripts/ as it is, and with PyTorch's TORCHDYNAMO_DISABLE=1; writes
-experiments/expected/compiled-styles.csv and prints the table of docs/compiled-measured.md.
+experiments/expected/compiled-styles.csv and prints the table of docs/compiled.md.
 """
 
 import argparse

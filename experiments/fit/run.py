@@ -1,4 +1,4 @@
-"""Search for remedies of the scripts in cases.toml; write the table of docs/fit-measured.md.
+"""Search for remedies of the scripts in cases.toml; write the table of docs/fit-internals.md.
 
     python experiments/fit/run.py [NAME …]
 

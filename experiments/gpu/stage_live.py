@@ -75,7 +75,7 @@ def main() -> int:
     start = json.loads((args.folder / names.MACHINE).read_text())["machine"]
     version = tuple(int(part) for part in start["versions"]["torch"].split(".")[:2])
     if case.share is not None and version < _NEEDED:
-        print(f"live needs torch 2.12, here is {start['versions']['torch']}; docs/gpu-run.md says how to bring a newer")
+        print(f"live needs torch 2.12, here is {start['versions']['torch']}; docs/gpu.md says how to bring a newer")
         return 1
     card = card_of(start["gpu"]) if args.phantom else ""
     start |= {"date": machine.now(), "nvidia_smi": machine.clocks()}

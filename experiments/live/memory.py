@@ -227,7 +227,7 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 def put(known: list[dict[str, str]]) -> None:
     """The tables into their page."""
-    write_section("live tables", tables(known), DOCS / "live-measured.md")
+    write_section("live tables", tables(known), DOCS / "live-internals.md")
 
 
 def read() -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The tables of docs/live-measured.md, from expected/live/memory.csv."""
+"""The tables of docs/live-internals.md, from expected/live/memory.csv."""
 
 from collections.abc import Iterable, Iterator
 

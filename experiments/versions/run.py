@@ -1,4 +1,4 @@
-"""Run the corpus and tests/versions with other versions of PyTorch, and make the table of docs/versions.md.
+"""Run the corpus and tests/versions with other versions of PyTorch, and make the table of docs/install.md.
 
     python experiments/versions/run.py [TORCH …] [--folder FOLDER] [--table]
 
@@ -123,7 +123,7 @@ def keep(rows: dict[str, dict]) -> None:  # type: ignore[type-arg]
 
 
 def table(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
-    """The table of docs/versions.md."""
+    """The table of docs/install.md."""
     head = ("PyTorch", "transformers", "phantom equal to plain", *TESTS)
     lines = [head, ("---",) * len(head)]
     for one in rows.values():

@@ -1,4 +1,4 @@
-"""Compare the phantom GPU's peaks with peaks that others measured on real cards (docs/accuracy-xmem.md).
+"""Compare the phantom GPU's peaks with peaks that others measured on real cards (docs/accuracy.md).
 
 Each record is run by train.py, an ordinary training script, on the phantom GPU as the record's card. Nothing is
 fitted. Start it with the Python whose torch the records were made with:
@@ -79,7 +79,7 @@ def text(found: dict[str, Any]) -> str:
     used = found["versions"]
     parts = []
     if any(used[p].partition("+")[0] != v for p, v in PINNED.items()):
-        parts.append(f"note: the records in docs/accuracy-xmem.md are for {PINNED}, this is {used}")
+        parts.append(f"note: the records in docs/accuracy.md are for {PINNED}, this is {used}")
     for name in ("peaks", "errors", "capped"):
         rows = found[name]
         if rows:

@@ -19,11 +19,11 @@ def test_how_many_networks_there_are() -> None:
     n = len(list((ROOT / "traces").glob("*.parquet")))
     for page in ("README.md", "docs/tour.md", "docs/policies-ours.md", "docs/policies-measured.md"):
         assert set(re.findall(r"(\d+) networks", text(page))) == {str(n)}, page
-    assert f"{n - 1} networks (all but `moe`" in text("docs/beyond-the-paper.md")
-    assert f"has all {n}" in text("docs/optimum-measured.md")
+    assert f"{n - 1} networks (all but `moe`" in text("docs/sensitivity.md")
+    assert f"has all {n}" in text("docs/optimum.md")
 
 
-@pytest.mark.parametrize("page", ["docs/live-measured.md", "docs/proven.md"])
+@pytest.mark.parametrize("page", ["docs/live-internals.md", "docs/proven.md"])
 def test_how_well_live_predicts(page: str) -> None:
     table = pd.read_csv(EXPECTED / "live" / "time.csv")
     of_plans = table[table.policy != "checkpoint"]
@@ -38,7 +38,7 @@ def test_how_many_remedies_were_applied() -> None:
     tables = [pd.read_csv(file) for file in sorted((EXPECTED / "fit").glob("*.csv"))]
     found = pd.concat(tables)
     assert (found.applied == "ok").all()
-    said = text("docs/fit-measured.md")
+    said = text("docs/fit-internals.md")
     assert f"All {len(found)} remedies found train" in said
     assert f"All {len(found)} remedies of the ten scripts" in said
     assert len(tables) == 10
@@ -62,7 +62,7 @@ def test_how_often_policies_fit_on_the_real_allocator() -> None:
     dte, dtr = n["dte-oneflow"], n["dtr-oneflow"]
     said = f"{n['coop']} of {of} budgets (Thrift and Foresight {n['thrift']}, DTE {dte}, DTR {dtr};"
     assert n["thrift"] == n["foresight"]
-    assert said in text("docs/beyond-the-paper.md")
+    assert said in text("docs/sensitivity.md")
 
 
 def test_the_readings_of_cards_agree() -> None:

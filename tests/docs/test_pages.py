@@ -23,7 +23,7 @@ OPTIONS = {"python": {"not-run"}, "sh": {"parsed"}}
 
 
 #: Whose step, and whose blocks, are run by a test of their own.
-OWN = ("docs/tour.md", "docs/add-a-policy.md")
+OWN = ("docs/tour.md", "docs/extend.md")
 
 
 def name(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""One language: no page, message or name says in words of our own what the field has a word for (docs/glossary.md).
+"""One language: no page, message or name says in words of our own what the field has a word for (docs/how-it-works.md).
 
 `WORDS` are the words that were given up, with what to say instead; `ALLOWED` what they may still stand in, and why.
 """

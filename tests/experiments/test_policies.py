@@ -110,7 +110,7 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
         pd.read_csv(HERE / "expected" / f"{name}.csv")
         for name in ("policies", "policies-without-addresses", "policies-elsewhere", "bounds", "planned_gap")
     )
-    ours, optimum = ROOT / "docs" / "policies-measured.md", ROOT / "docs" / "optimum-measured.md"
+    ours, optimum = ROOT / "docs" / "policies-measured.md", ROOT / "docs" / "optimum.md"
     assert read_section("policy sums", ours).strip() == text.compared(table, left_free)
     assert read_section("policies elsewhere", ours).strip() == text.elsewhere(elsewhere)
     assert read_section("policy room", optimum).strip() == text.room(table, bounds)
@@ -128,7 +128,7 @@ def test_the_page_says_what_is_expected_of_live(
     monkeypatch.syspath_prepend(str(HERE / "live"))
     with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    page = ROOT / "docs" / "live-measured.md"
+    page = ROOT / "docs" / "live-internals.md"
     assert read_section("live tables", page).strip() == script("memory_tables").tables(rows)
 
 

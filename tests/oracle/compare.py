@@ -26,7 +26,7 @@ def plain(lines: list[str]) -> list[str]:
 def loses_a_pool(stream: Stream, version: str) -> bool:
     """Whether PyTorch deletes a private pool that is in use, after which its answers mean nothing, or it crashes.
 
-    It counts a pool's expandable segments wrongly (docs/allocators-proof.md).
+    It counts a pool's expandable segments wrongly (docs/allocators.md).
     """
     if "expandable" not in stream.conf or not any(op[0] in "bc" for op in stream.ops):
         return False

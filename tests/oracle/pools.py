@@ -9,7 +9,7 @@ from tests.oracle.streams import Stream, draw
 def draw_with_pools(name: str, seed: str, length: int, streams: int) -> Stream:
     """A stream of a configuration class with private pools, of users and of captures, several at a time.
 
-    Two things depend on where PyTorch's own records lie in this machine's memory (docs/allocators-proof.md), so the
+    Two things depend on where PyTorch's own records lie in this machine's memory (docs/allocators.md), so the
     same requests have more than one answer, and are left out here: the streams recorded in captures are others than
     those recorded elsewhere, and of the blocks with recorded streams only one is freed before captures end.
     """

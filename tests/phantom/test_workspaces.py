@@ -96,7 +96,7 @@ def test_convolutions_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
     for row in rows("conv"):
         if row["layout"] == "c" and row["op"] != "error":
             found[row["op"], row["dtype"]].append((predicted(sizes, row), int(row["workspace_bytes"])))
-    least = {  # docs/workspaces.md
+    least = {  # docs/phantom-gpu.md
         ("forward", "float32"): (0.78, 5),
         ("forward", "bfloat16"): (0.87, 20),
         ("forward", "float16"): (0.86, 16),

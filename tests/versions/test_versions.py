@@ -1,4 +1,4 @@
-"""What is to work with every version of PyTorch: one test per column of docs/versions.md, on what is installed.
+"""What is to work with every version of PyTorch: one test per column of docs/install.md, on what is installed.
 
 `make smoke TORCH=2.11.0` runs them in an environment with another version than the pinned one.
 """

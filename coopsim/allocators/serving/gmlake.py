@@ -2,7 +2,7 @@
 
 Physical memory comes in chunks of 2 MiB. A *pBlock* is a run of a segment's chunks; an *sBlock* maps the chunks of
 several pBlocks under addresses of its own, and may be handed out whenever all of them are free. Mapping costs calls,
-never memory. Follows the released code, not the paper, where they differ; docs/gmlake.md says what is left
+never memory. Follows the released code, not the paper, where they differ; docs/allocators-planned.md says what is left
 out, and what it was compared with.
 """
 

@@ -15,7 +15,7 @@ int cudnnGetProperty(int which, int *value) {
 }
 const char *cudnnGetErrorString(UNUSED int status) { return "not supported by the phantom GPU"; }
 
-/* 64 KiB for each multiprocessor: what the peak of an LSTM with dropout leaves for it (docs/workspaces.md). */
+/* 64 KiB for each multiprocessor: what the peak of an LSTM with dropout leaves for it (docs/phantom-gpu.md). */
 int cudnnDropoutGetStatesSize(UNUSED void *h, size_t *n) {
   *n = workspaces_by_rule() ? setting_or("COOPSIM_PHANTOM_SMS", 108) << 16 : 1 << 20;
   return SUCCESS;

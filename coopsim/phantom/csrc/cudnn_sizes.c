@@ -3,7 +3,7 @@
  * Its matrix kernels want channels last, so a convolution of the usual layout first copies what it reads and writes,
  * with channels padded to 16 bytes. A gradient of the weights sums over batch and space, in parts that run at once:
  * 1 x 1 filters take a part per image, others split the sum until all multiprocessors have a tile of the result.
- * docs/workspaces.md says how well this agrees with experiments/gpu/results, and the tests hold it to that. */
+ * docs/phantom-gpu.md says how well this agrees with experiments/gpu/results, and the tests hold it to that. */
 #include "cudnn_sizes.h"
 
 enum { ALIGNMENT = 400, MIB = 1 << 20 };  /* what is added for the alignment of the copies: 16 to 900 bytes */
