@@ -9,7 +9,7 @@ from tests.conftest import ROOT
 from .blocks import PAGES
 
 WIDTH = 120
-WORDS = 1600
+WORDS = 2400
 LONGER = {"docs/replay.md": "the specification: looked up rule by rule, and one page so that no rule is missed"}
 ROWS = 40
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
