@@ -15,27 +15,17 @@ import subprocess
 import sys
 from typing import Any
 
-from experiments.pages import DOCS, write_section
 from memory import MODELS, POLICY, ROOT, SETTINGS
 
-from coopsim import phantom
+from coopsim import files, phantom
+from experiments.common.pages import DOCS, write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "steady.csv"
 CARD, SHARES, STEPS = "h100-80gb", (50, 70), 36
 LAST = 8  #: steps at the end
 COLUMNS = (
-    *(
-        "model",
-        "share",
-        "steps",
-        "planned_steps",
-        "replans",
-        "steady_after",
-        "calls_before",
-        "calls_last",
-        "retries_last",
-    ),
-    *("first_overhead", "overhead", "margin", "budget_bytes", "reserved_bytes", "why"),
+    *("model", "share", "steps", "planned_steps", "replans", "steady_after", "calls_before", "calls_last"),
+    *("retries_last", "first_overhead", "overhead", "margin", "budget_bytes", "reserved_bytes", "why"),
 )
 COUNTS = ("num_device_alloc", "num_device_free")
 Row = dict[str, Any]
@@ -118,7 +108,7 @@ def main(models: list[str]) -> None:
                 break
         new = {key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS}
         known = sorted([*(r for r in known if r["model"] != model), new], key=lambda r: MODELS.index(r["model"]))
-        with OUT.open("w", encoding="utf-8", newline="") as file:
+        with files.replacing(OUT) as part, part.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(known)
