@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from coopsim.files import replacing
 from coopsim.fit.searching.progress import VARIABLE
 from coopsim.observe import roles
 from coopsim.observe.native import memory
@@ -26,16 +27,15 @@ class Rough:
         if not self._file or phase != "training":
             return
         file, self._file = self._file, ""
-        part = f"{file}.{os.getpid()}"
-        with open(part, "w", encoding="utf-8") as out:
-            json.dump(_found(), out)
-        os.replace(part, file)
+        with replacing(file) as part:
+            part.write_text(json.dumps(_found()), encoding="utf-8")
 
 
 def _found() -> dict[str, Any]:
     objects = roles.Objects.now()
-    sizes = {memory(p)[0]: memory(p)[1] for p in objects.parameters() if p.is_cuda}
-    trained = {memory(p)[0]: memory(p)[1] for p in objects.parameters() if p.is_cuda and p.requires_grad}
+    parameters = [(p.requires_grad, *memory(p)) for p in objects.parameters() if p.is_cuda]
+    sizes = {address: nbytes for _, address, nbytes in parameters}
+    trained = {address: nbytes for trains, address, nbytes in parameters if trains}
     states: dict[str, int] = {}
     for optimizer in objects.optimizers:
         kind = type(optimizer).__name__

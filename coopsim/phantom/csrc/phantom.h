@@ -72,7 +72,7 @@ Status phantom_wait(void *stream);       /* fails if the stream is captured */
 /* Address ranges of the reserved region (ranges.c). The caller holds phantom_lock. */
 extern pthread_mutex_t phantom_lock;
 void phantom_reserve_region(void);       /* if it is not */
-uint64_t phantom_take_segment(uint64_t bytes);  /* as cudaMalloc places it; 0: no room */
+uint64_t phantom_take_segment(uint64_t bytes);  /* as cudaMalloc places it; 0: no room. The region is reserved. */
 uint64_t phantom_reserve(uint64_t bytes, uint64_t align);
 uint64_t phantom_drop_range(uint64_t base, int is_reservation);  /* its bytes; 0: there is no such range */
 int phantom_find_range(uint64_t address, uint64_t *base, uint64_t *bytes);

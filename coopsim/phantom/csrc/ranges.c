@@ -98,7 +98,6 @@ static uint64_t in_new_chunk(uint64_t bytes) {
 }
 
 uint64_t phantom_take_segment(uint64_t bytes) {
-  phantom_reserve_region();
   uint64_t at = in_chunk(bytes);
   return at ? at : in_new_chunk(bytes);
 }
