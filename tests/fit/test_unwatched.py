@@ -28,6 +28,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_what_fits_is_judged_by_unwatched_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     script = tmp_path / "train.py"

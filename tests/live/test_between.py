@@ -83,8 +83,9 @@ SCRIPT = str(ROOT / "tests/live/scripts/state.py")
 FLAGS = ("--memory", "1900KiB", "--offload", "--offload-state", "--link", "pcie4-x16")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("child")
-@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fails", [False, True])
 def test_a_script_saves_the_same_bytes(fails: bool) -> None:
     """Of a state that is on the host when the last step ends; parameters and gradients are 1548 KiB, and so is it."""
     words = ["--fails"] if fails else []

@@ -73,6 +73,7 @@ def check(trace: coopsim.Trace, report: dict) -> None:
     assert coopsim.validate(schedule, trace) == []
 
 
+@pytest.mark.slow
 @inductor
 def test_a_captured_step_has_the_kernels(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(

@@ -1,10 +1,16 @@
 """A dispatch mode that the library calls below autograd, without being active."""
 
+import functools
+import sys
+from collections.abc import Callable
 from typing import Any, Self
+
+import torch
 
 from coopsim.observe.interpose.library import load
 from coopsim.observe.torch_private import TorchDispatchMode, get, included_keys, pop_mode, push_mode, replace
 
+_DYNAMO = "torch._dynamo"
 _EXTRACT = "torch._ops.key_extractor"  #: computes the dispatch keys of a call
 
 
@@ -30,6 +36,15 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Return True, for the same end: older versions of PyTorch ask this instead of `ignore_compile_internals`."""
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: PyTorch would import Dynamo at the first op, which takes as long as the rest of PyTorch."""
+        return False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # type: ignore[no-untyped-call]
+        cls.__torch_dispatch__ = _never_compiled(cls.__torch_dispatch__)  # type: ignore[method-assign]
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._library = None if self.active else load()
@@ -52,6 +67,20 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*error)  # type: ignore[no-untyped-call]
         else:
             self._library.leave()
+
+
+def _never_compiled(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does the same, and that Dynamo does not compile once the program has imported it."""
+    disabled = None
+
+    @functools.wraps(call)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        nonlocal disabled
+        if disabled is None and hasattr(sys.modules.get(_DYNAMO), "disable"):
+            disabled = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
+        return (disabled or call)(*args, **kwargs)
+
+    return inner
 
 
 def _include(library: Any) -> None:

@@ -21,9 +21,8 @@ def check(job: Job, script: str, world: int) -> None:
         assert {key: one[key] for key in PEAKS} == {key: alone[key] for key in PEAKS}
 
 
-@pytest.mark.parametrize(
-    "script", ["fsdp2", *(pytest.param(s, marks=pytest.mark.slow) for s in ("ddp", "fsdp1", "tp"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", JOBS)
 def test_of_two(job: Job, script: str) -> None:
     check(job, script, 2)
 
