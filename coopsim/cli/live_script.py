@@ -15,7 +15,7 @@ from coopsim.live import settings
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
-from coopsim.script.reporting import words
+from coopsim.script import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:

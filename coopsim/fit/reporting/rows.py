@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from coopsim.fit.remedy import Remedy
-from coopsim.script import Report
-from coopsim.script.reporting import words
+from coopsim.script import Report, words
 from coopsim.text import human, table
 
 _HEADER = ("", "kind", "peak", "time", "same numbers", "verified")

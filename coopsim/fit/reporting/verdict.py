@@ -7,9 +7,8 @@ from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.reporting import rows
 from coopsim.phantom import profiles
-from coopsim.script import OutOfMemory, memory
-from coopsim.script.reporting import words
-from coopsim.script.searching.largest import Largest
+from coopsim.script import OutOfMemory, memory, words
+from coopsim.script.largest import Largest
 from coopsim.text import human
 
 

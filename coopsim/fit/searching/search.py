@@ -42,8 +42,8 @@ from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
 from coopsim.script import Report, Script
-from coopsim.script.searching.largest import Largest
-from coopsim.script.searching.largest import search as search_largest
+from coopsim.script.largest import Largest
+from coopsim.script.largest import search as search_largest
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

@@ -19,7 +19,7 @@ from coopsim.observe.data.masks import LOWER
 from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
-from coopsim.script.searching.smallest import STEP, guess
+from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

@@ -13,7 +13,7 @@ import torch
 
 from coopsim.observe import roles
 from coopsim.observe.storages import Storage
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching import holders
 from coopsim.script.watching.calls import Calls, Phase
 from coopsim.script.watching.changes import changed_at

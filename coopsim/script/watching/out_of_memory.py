@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from coopsim.observe import roles
-from coopsim.script.reporting.process import Held, OutOfMemory, ProcessReport
+from coopsim.script.process import Held, OutOfMemory, ProcessReport
 from coopsim.script.watching import allocator, places
 from coopsim.script.watching.calls import Phase
 from coopsim.script.watching.kept import Unused

@@ -17,7 +17,7 @@ from coopsim.longrun import recorded
 from coopsim.observe import roles, torch_private
 from coopsim.observe.torch_private import memory_snapshot, record_history
 from coopsim.observe.where import Where
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.calls import Calls, Phase
 from coopsim.script.watching.probe import Probe
 

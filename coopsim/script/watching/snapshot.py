@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.observe.torch_private import memory_snapshot, record_history
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 #: Folders of the packages whose frames are removed: this one, and observe, which it watches with.

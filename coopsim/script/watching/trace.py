@@ -9,7 +9,7 @@ from coopsim import trace
 from coopsim.observe import assemble, graphs
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.steady import Steady
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
 from coopsim.script.watching.probe import Probe
 from coopsim.version import __version__

@@ -16,7 +16,7 @@ from coopsim.observe.torch_private import attach_oom_observer, call_when_initial
 from coopsim.observe.where import Where
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control, convolutions
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
 from coopsim.script.watching import allocator, clock, kinds, places, probe
 from coopsim.script.watching.allocator import Allocator

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopsim.script.reporting.report import Report
+from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
 _FASTER = 4  #: factor by which the stride grows, and by which the range is widened

@@ -9,7 +9,7 @@ bound), or none (the lower bound).
 from collections.abc import Sequence
 from typing import Any
 
-from coopsim.script.reporting.report import Bound, Report
+from coopsim.script.report import Bound, Report
 from coopsim.text import human
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coopsim import phantom
 from coopsim.script.memory import ENDLESS
-from coopsim.script.reporting.report import Report
+from coopsim.script.report import Report
 from coopsim.script.running.run import run
 from coopsim.script.script import Script
 
@@ -104,7 +104,7 @@ def guess(
     (served.py). `context_bytes` are what the context took of the card. `variables` are set in its environment. `part`
     is the fraction of the card's memory that the allocator may use.
     """
-    command = [sys.executable, "-m", "coopsim.script.searching.served", str(requests), str(low), str(high), str(part)]
+    command = [sys.executable, "-m", "coopsim.script.served", str(requests), str(low), str(high), str(part)]
     context = {"COOPSIM_PHANTOM_CONTEXT": str(context_bytes)}
     environment = os.environ | phantom.environment(card, total_bytes=high) | context | dict(variables)
     child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603

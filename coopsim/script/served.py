@@ -1,6 +1,6 @@
 """Replay recorded requests with PyTorch's allocator in a process on the phantom GPU, on cards of many sizes.
 
-`python -m coopsim.script.searching.served REQUESTS LOW HIGH PART` prints the smallest memory, in bytes between LOW and
+`python -m coopsim.script.served REQUESTS LOW HIGH PART` prints the smallest memory, in bytes between LOW and
 HIGH, that serves the requests in a file (watching/requests.py), if the allocator may use the fraction PART of it.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from coopsim.phantom.control import Control
-from coopsim.script.searching import smallest
+from coopsim.script import smallest
 
 
 def main() -> None:

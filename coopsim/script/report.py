@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from coopsim.script import memory
-from coopsim.script.reporting.process import OutOfMemory
+from coopsim.script.process import OutOfMemory
 
 Outcome = Literal["ok", "oom"]
 
