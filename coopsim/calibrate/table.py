@@ -7,7 +7,7 @@ from coopsim import prices
 from coopsim.calibrate.fit_prices import fit, ieee_of_peak
 from coopsim.calibrate.grid_calls import timed
 from coopsim.phantom import Profile
-from coopsim.prices.tables import IEEE
+from coopsim.prices import IEEE
 
 
 def of(rows: Iterable[Mapping[str, Any]], card: Profile) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.optimum.copies import Copies, copies_of
-from coopsim.program.arrays import Program
-from coopsim.program.lower import lower
+from coopsim.planning.lower import lower
+from coopsim.planning.program import Program
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.start import Copying
-from coopsim.program.arrays import Program
+from coopsim.planning.program import Program
+from coopsim.planning.request import Copying
 
 
 def least_bytes(program: Program, copying: Copying | None) -> int:

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.planning.dry_run.state import FOR_OTHERS, HERE, NEED, DryRun
-from coopsim.planning.plan import LEAVE, STAY
-from coopsim.planning.start import Copying
+from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun
+from coopsim.planning.request import LEAVE, STAY, Copying
 
 # idle: a row per idle interval of a value. I_AFTER, I_BEFORE: the ops of the program between which it lies; the last
 # interval of a value ends with the last op that needs it, as far as that is known from the decisions so far. I_ENDS: of

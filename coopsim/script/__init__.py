@@ -1,10 +1,10 @@
 """Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
-The script runs in processes of its own (running/). Each of them loads script/sitecustomize.py at its start, which calls
+The script runs in processes of its own (running/). Each of them loads sitecustomize.py at its start, which calls
 running/inside.py; that waits until the script imports torch, watches it (watching/), and writes a report when the
-process ends (reporting/). A task (task.py) tells a process what else to do, and a plugin (running/plugin.py) is code of
-another package that runs in it. A rank is one process of a job on many cards (ranks/). Searches make many runs
-(searching/).
+process ends (process.py). A task (task.py) tells a process what else to do, and a plugin (running/plugin.py) is code of
+another package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a
+run, words.py says it in words; smallest.py and largest.py search over many runs.
 """
 
 from coopsim.script.process import Held, OutOfMemory

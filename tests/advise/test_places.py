@@ -12,10 +12,9 @@ from coopsim.advise.placed import places
 from coopsim.advise.selfcheck import best, check
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE
-from coopsim.requests import of_snapshot
-from coopsim.requests.of_snapshot import device_bytes
 from coopsim.snapshot import Snapshot, read
 from coopsim.snapshot.model import Block, Event, Segment
+from coopsim.snapshot.requests import device_bytes, of_snapshot
 from coopsim.snapshot.rewind import rewind
 from tests.snapshot.history import History
 

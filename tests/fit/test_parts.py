@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, figures
+from coopsim.fit import batch, figures, rows
 from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import names, source
 from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.reporting import rows
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, progress, trials
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Block, Model
+from coopsim.fit.verdict import Fit
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 

@@ -6,7 +6,7 @@ import pytest
 
 from coopsim.cli import phantom_largest
 from coopsim.cli.phantom import text_of
-from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.verdict import Fit
 from coopsim.script import OutOfMemory, Report, Script
 from coopsim.script.largest import Largest
 from coopsim.script.memory import TOO_CLOSE, is_close

@@ -8,6 +8,8 @@ out, and what it was compared with.
 
 from dataclasses import dataclass
 
+from coopsim.allocators.serving.gmlake_blocks import Handle, PBlocks, SBlocks, bytes_of, key, stream_of
+from coopsim.allocators.serving.gmlake_chunks import CHUNK, Clock, PBlock, SBlock, Uses
 from coopsim.allocators.serving.plain import (
     GRANULE,
     SMALL,
@@ -19,11 +21,6 @@ from coopsim.allocators.serving.plain import (
     segment_bytes,
 )
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
-from coopsim.allocators.serving.stitching.chunks import CHUNK, PBlock, SBlock
-from coopsim.allocators.serving.stitching.events import Clock, Uses
-from coopsim.allocators.serving.stitching.handles import Handle, bytes_of, key, stream_of
-from coopsim.allocators.serving.stitching.pblocks import PBlocks
-from coopsim.allocators.serving.stitching.sblocks import SBlocks
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
 from coopsim.types import GIB, MIB, CoopsimError

@@ -12,7 +12,7 @@ from coopsim.planner import Items, Plan, plan
 from coopsim.planner.around import plan_around
 from coopsim.planner.fit import height
 from coopsim.planner.items import lower_bound
-from coopsim.requests.requests import Ints, Requests
+from coopsim.requests import Ints, Requests
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from coopsim.allocators.serving.layout import Layout, Options, lay_out
 from coopsim.allocators.serving.places import Place, Places
 from coopsim.allocators.serving.plain import Held, Pools, rounded, segment_bytes
 from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
-from coopsim.requests.requests import Requests
+from coopsim.requests import Requests
 
 #: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
 #: the traces of SPOS and of a mixture of experts, where 1, 2 and 4 reserve up to 6 % more.

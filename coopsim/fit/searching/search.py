@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
+from coopsim.fit import rows
 from coopsim.fit.batch import Batch
 from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
@@ -33,14 +34,13 @@ from coopsim.fit.remedies import (
     settings,
     unused,
 )
-from coopsim.fit.reporting import rows
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, masks
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
+from coopsim.fit.verdict import Fit
 from coopsim.script import Report, Script
 from coopsim.script.largest import Largest
 from coopsim.script.largest import search as search_largest

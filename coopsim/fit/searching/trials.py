@@ -15,7 +15,7 @@ from coopsim.fit.searching import unwatched
 from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
-from coopsim.observe.data.masks import LOWER
+from coopsim.observe.masks import LOWER
 from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError

@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
+from coopsim.observe.masks import LOWER
 from coopsim.script.process import ProcessReport
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of

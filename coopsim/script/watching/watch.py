@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import torch
 
-from coopsim.observe import inductor
+from coopsim.observe import device_data, inductor
 from coopsim.observe.costs import CostModel
-from coopsim.observe.data import device_data
-from coopsim.observe.data.device_data import DeviceData
-from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import PhantomDevice
+from coopsim.observe.device_data import DeviceData
+from coopsim.observe.masks import Masks
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.torch_private import attach_oom_observer, call_when_initialized
 from coopsim.observe.where import Where

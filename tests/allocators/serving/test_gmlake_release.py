@@ -3,11 +3,10 @@
 import pytest
 
 from coopsim.allocators.serving.gmlake import GIB, run
+from coopsim.allocators.serving.gmlake_blocks import PBlocks, SBlocks
+from coopsim.allocators.serving.gmlake_chunks import Clock
 from coopsim.allocators.serving.result import Meter
-from coopsim.allocators.serving.stitching.events import Clock
-from coopsim.allocators.serving.stitching.pblocks import PBlocks
-from coopsim.allocators.serving.stitching.sblocks import SBlocks
-from coopsim.requests.writer import Writer
+from coopsim.requests import Writer
 from coopsim.types import CoopsimError
 from tests.allocators.serving.lake import MIB, check, islands, lake, mib, refused, reserved
 

@@ -11,7 +11,8 @@ from coopsim.allocators.serving.places import Place
 from coopsim.allocators.serving.plain import Held, Segments
 from coopsim.allocators.serving.release import Released, Settings, run
 from coopsim.allocators.serving.result import Meter, OutOfMemory
-from coopsim.requests import Requests, of_trace
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.types import MIB, Phase
 from tests.conftest import ROOT
