@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import shapes
-from coopsim.calibrate.measure import convolution, timing
+from coopsim.calibrate import on_card, ops_convolution, shapes
 from coopsim.calibrate.shapes import Case
 
 
@@ -22,13 +21,13 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 
 def _cublas() -> dict[str, Any]:
     a = torch.randn(512, 512, device="cuda")
-    out, _, kept = timing.took(lambda: a @ a)
+    out, _, kept = on_card.took(lambda: a @ a)
     row = Case("op", "cublas", "float32", "", (512, 512, 512)).row()
     return row | {"bytes": kept - out.nbytes}
 
 
 def _convolution(case: Case) -> dict[str, Any]:
-    _, freed, _ = timing.took(convolution.call(case))
+    _, freed, _ = on_card.took(ops_convolution.call(case))
     return case.row() | {"bytes": freed}
 
 
@@ -39,8 +38,8 @@ def _recurrent(case: Case) -> dict[str, Any]:
     batch, length, width = case.shape
     layer = getattr(torch.nn, kind)(width, hidden, layers, batch_first=True, bidirectional=both).to("cuda", dtype)
     x = torch.randn(batch, length, width, device="cuda", dtype=dtype, requires_grad=True)
-    (out, _), freed, _ = timing.took(lambda: layer(x))
+    (out, _), freed, _ = on_card.took(lambda: layer(x))
     if way == "backward":
         grad = torch.randn_like(out)
-        _, freed, _ = timing.took(lambda: out.backward(grad))
+        _, freed, _ = on_card.took(lambda: out.backward(grad))
     return case.row() | {"bytes": freed}

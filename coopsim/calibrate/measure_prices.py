@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import shapes
-from coopsim.calibrate.measure import convolution, images, matrices, rows, timing
+from coopsim.calibrate import on_card, ops_convolution, ops_images, ops_matrices, ops_rows, shapes
 from coopsim.calibrate.shapes import IEEE, Case
 
 
@@ -19,13 +18,13 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 
 def _timed(case: Case) -> dict[str, Any]:
     torch.backends.cuda.matmul.allow_tf32 = case.more != IEEE
-    call = convolution.call(case) if case.kind == "conv" else _op(case)
-    _, freed, kept = timing.took(call)
-    us = round(timing.microseconds(call), 2)
+    call = ops_convolution.call(case) if case.kind == "conv" else _op(case)
+    _, freed, kept = on_card.took(call)
+    us = round(on_card.microseconds(call), 2)
     return case.row() | {"workspace_bytes": freed, "kept_bytes": kept, "us": us}
 
 
 def _op(case: Case) -> Callable[[], Any]:
     name = case.op.split()[0]
-    made = next(of[name] for of in (rows.OPS, images.OPS, matrices.OPS) if name in of)
+    made = next(of[name] for of in (ops_rows.OPS, ops_images.OPS, ops_matrices.OPS) if name in of)
     return made(case)

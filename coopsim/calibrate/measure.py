@@ -24,9 +24,9 @@ def main() -> None:
 
     part, done = PARTS[sys.argv[1]], set(json.load(sys.stdin))
     try:
-        from coopsim.calibrate.measure import facts
+        from coopsim.calibrate import on_card
 
-        say(card=facts.facts())
+        say(card=on_card.facts())
     except (ImportError, OSError) as e:
         say(error=f"torch cannot be imported here, which a GPU needs with all its libraries: {_first(e)}")
         return
@@ -35,11 +35,9 @@ def main() -> None:
         return
     import torch
 
-    from coopsim.calibrate.measure import timing
-
     if part.timed:
-        timing.ramp_up()
-    for key, call in importlib.import_module(f"coopsim.calibrate.measure.{part.module}").cases():
+        on_card.ramp_up()
+    for key, call in importlib.import_module(f"coopsim.calibrate.measure_{part.module}").cases():
         if key in done:
             continue
         try:

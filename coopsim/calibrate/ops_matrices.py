@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from coopsim.calibrate.measure.rows import Call, dtype_of
+from coopsim.calibrate.ops_rows import Call, dtype_of
 from coopsim.calibrate.shapes import Case
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate.measure.rows import Call, dtype_of
+from coopsim.calibrate.ops_rows import Call, dtype_of
 from coopsim.calibrate.shapes import Case
 
 _aten: Any = torch.ops.aten
