@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.advise.candidates import EXPANDABLE
+from coopsim.advise.api import EXPANDABLE
 from coopsim.text import human, overhead, table
 
 if TYPE_CHECKING:

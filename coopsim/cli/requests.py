@@ -4,8 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import is_trace
-from coopsim.cli.real import real_allocator
+from coopsim.cli.common import is_trace, real_allocator
 from coopsim.text import human, table
 from coopsim.trace import load_trace
 from coopsim.types import CoopsimError

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from coopsim import files
-from coopsim.cli.real import real_allocator
+from coopsim.cli.common import real_allocator
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
 from coopsim.text import human, table

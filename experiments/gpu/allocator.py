@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coopsim import snapshot
-from coopsim.advise.placed import places
+from coopsim.advise.selfcheck import places
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.trial import attempt, smallest

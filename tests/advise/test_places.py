@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopsim.advise.placed import places
-from coopsim.advise.selfcheck import best, check
+from coopsim.advise.selfcheck import best, check, places
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE
 from coopsim.snapshot import Snapshot, read

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit.case import Case
+from coopsim.fit.proposals import Case
 from coopsim.fit.remedies import selective
 from coopsim.fit.survey import Block, Model, Op
 from coopsim.script import Script

@@ -13,8 +13,7 @@ from coopsim.planner import Items, Plan, PlanError, lower_bound, plan
 from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.minimalloc import read
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import parts, sections
+from coopsim.planner.sections import Keys, parts, sections
 from coopsim.validate.plan import plan_faults
 from tests.planner.instances import cut, least_height
 

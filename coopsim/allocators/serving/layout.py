@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from coopsim.allocators.serving.plain import GRANULE
 from coopsim.planner import Items, Plan, plan
-from coopsim.planner.around import plan_around
 from coopsim.planner.fit import height
 from coopsim.planner.items import lower_bound
+from coopsim.planner.strategy import plan_around
 from coopsim.requests import Ints, Requests
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Keep, Proposals, Request, first, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, Request, first, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model

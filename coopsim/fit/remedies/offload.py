@@ -9,10 +9,9 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Keep, Note, Proposals
+from coopsim.fit.proposals import Case, Keep, Note, Proposals
 from coopsim.fit.remedies import checkpointing
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block

@@ -9,11 +9,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
 from coopsim.fit.figures import ratio
-from coopsim.fit.proposals import Keep, Proposals, Request, Run, Withdraw, fits, trial
+from coopsim.fit.proposals import Case, Keep, Proposals, Request, Run, Withdraw, fits, trial
 from coopsim.fit.remedies import checkpointing, settings
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.survey import Block, Model

@@ -13,10 +13,9 @@ from pathlib import Path
 from coopsim.fit import batch as batches
 from coopsim.fit import rows
 from coopsim.fit.batch import Batch
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
-from coopsim.fit.proposals import Proposals
+from coopsim.fit.proposals import Case, Proposals
 from coopsim.fit.remedies import (
     cards,
     checkpointing,

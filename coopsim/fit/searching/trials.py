@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import can_copy
 from coopsim.fit.editing.patch import certain, patched
 from coopsim.fit.figures import HEADROOM, ratio, taken, works
+from coopsim.fit.proposals import Case
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.searching import unwatched
 from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard

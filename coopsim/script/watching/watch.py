@@ -26,12 +26,11 @@ from coopsim.script.watching.growth import Growth
 from coopsim.script.watching.host import HostMemory
 from coopsim.script.watching.kept import KeptOutputs, Unused
 from coopsim.script.watching.kinds import Kinds
-from coopsim.script.watching.out_of_memory import OutOfMemories
+from coopsim.script.watching.out_of_memory import OutOfMemories, Snapshot
 from coopsim.script.watching.peaks import Peaks
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder, watch_natively, watch_resizes
 from coopsim.script.watching.requests import Requests, StepRequests
-from coopsim.script.watching.snapshot import Snapshot
 from coopsim.script.watching.steps import Steps
 
 _VERSIONS = "torch", "transformers", "triton"
