@@ -17,7 +17,7 @@ DEFAULT_WORK = 12_000_000  #: placements; half a minute for hundreds of items, w
 
 
 @dataclass(frozen=True)
-class Plan:
+class OffsetPlan:
     """Offsets in bytes, one per item, and how good they are.
 
     height: the largest offset + size. lower_bound: the largest number of bytes alive at once. proven: the largest
@@ -37,7 +37,7 @@ class Plan:
         return self.height <= self.proven
 
 
-def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
+def plan(items: Items, work: int = DEFAULT_WORK) -> OffsetPlan:
     """Plan these items, with at most `work` placements. The same arguments give the same plan.
 
     The plan is `optimal` if the search ends within the work; otherwise it is the lowest that was found.
@@ -56,7 +56,7 @@ def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
     offset = np.zeros(len(items), np.int64)
     for leaf in leaves:
         offset[leaf.index] = leaf.base + leaf.offset
-    return Plan(offset, height(items, offset), bound, goal, work - left)
+    return OffsetPlan(offset, height(items, offset), bound, goal, work - left)
 
 
 def _leaves(items: Items) -> list[Leaf]:

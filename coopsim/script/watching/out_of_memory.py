@@ -3,7 +3,6 @@
 PyTorch's memory snapshot of the moment when memory ran out, or else of the end, without coopsim's frames.
 """
 
-import os
 import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from coopsim.files import replacing
 from coopsim.observe import roles
 from coopsim.observe.torch_private import memory_snapshot, record_history
 from coopsim.script.process import Held, OutOfMemory, ProcessReport
@@ -55,10 +55,9 @@ class Snapshot(Probe):
             self._write()
 
     def _write(self) -> None:
-        part = f"{self._path}.{os.getpid()}.part"
-        with open(part, "wb") as file:  # protocol 4: the memory_viz page reads no later one
+        with replacing(self._path) as part, open(part, "wb") as file:
+            # protocol 4: the memory_viz page reads no later one
             pickle.dump(unwatched(memory_snapshot()), file, protocol=4)
-        os.replace(part, self._path)
 
 
 def unwatched(snapshot: dict[str, Any]) -> dict[str, Any]:
