@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 from coopsim import phantom
-from coopsim.phantom import build, compiled, wheel
+from coopsim.phantom import build, compilers, wheel
 
 
 def main(out: Path) -> None:
     torch = wheel.find()
-    folder = out / compiled.folder(torch.version, torch.cuda).name
+    folder = out / compilers.folder(torch.version, torch.cuda).name
     build.compile_into(folder / f"phantom-{build.key(torch)}", torch, build.compiler())
     command = [sys.executable, __file__, str(folder), "extensions"]
     subprocess.run(command, check=True, env=os.environ | phantom.without_gpu())

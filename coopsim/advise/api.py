@@ -1,4 +1,4 @@
-"""Try allocator settings on recorded requests, and give advice."""
+"""Try allocator settings on recorded requests, those that users are commonly advised to try, and give advice."""
 
 import os
 from collections.abc import Callable
@@ -6,13 +6,46 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
-from coopsim.advise.candidates import EXPANDABLE, candidates
 from coopsim.advise.failure import Failure, at_request, peak_row
+from coopsim.allocators.caching.conf import parse
 from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.trial import Trial, attempt, smallest
-from coopsim.allocators.caching.version import VERSIONS
+from coopsim.allocators.caching.version import VERSIONS, find
 from coopsim.requests import Requests
 from coopsim.snapshot.model import Snapshot
+from coopsim.types import CoopsimError
+
+_SPLITS = (32, 64, 128, 256, 512, 1024, 2048)
+#: The setting that users ask about most.
+EXPANDABLE = "expandable_segments:True"
+#: Simple ones first: of equally good settings, the first is recommended.
+CANDIDATES = (
+    EXPANDABLE,
+    *(f"garbage_collection_threshold:{x}" for x in (0.9, 0.8, 0.6)),
+    *(f"max_split_size_mb:{mb}" for mb in _SPLITS),
+    *(f"roundup_power2_divisions:{n}" for n in (1, 2, 4, 8, 16)),
+    *(f"large_segment_size_mb:{mb}" for mb in (64, 128, 256, 512)),
+    *(f"max_split_size_mb:{mb},garbage_collection_threshold:0.8" for mb in _SPLITS),
+    *(f"max_split_size_mb:{mb},roundup_power2_divisions:8" for mb in (128, 256, 512)),
+    "max_split_size_mb:256,max_non_split_rounding_mb:128",
+    "max_split_size_mb:512,max_non_split_rounding_mb:512",
+    "expandable_segments:True,roundup_power2_divisions:8",
+    "expandable_segments:True,garbage_collection_threshold:0.8",
+)
+
+
+def candidates(torch: str) -> list[str]:
+    """Return the candidates that a version of PyTorch supports."""
+    rules = find(torch)
+    taken = []
+    for conf in CANDIDATES:
+        try:
+            parse(conf, rules)
+        except CoopsimError:
+            continue
+        taken.append(conf)
+    return taken
+
 
 Verdict = Literal["fits", "fits with other settings", "does not fit"]
 

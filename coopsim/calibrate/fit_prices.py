@@ -1,4 +1,4 @@
-"""Fit prices by class (prices/price.py) to timed calls of one card.
+"""Fit prices by class (prices.py) to timed calls of one card.
 
 A class has few entries, each within bounds; errors are relative, and outliers count little. What the data leave open
 stays near a table given as the start.
@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from coopsim.calibrate.grid_calls import Timed
-from coopsim.prices.call import Call
-from coopsim.prices.price import Peaks
+from coopsim.prices import Call, Peaks
 
 Array = np.ndarray
 Table = dict[str, dict[str, float]]

@@ -1,11 +1,11 @@
-"""The calls that a grid of measurements timed, as they are priced (prices/call.py)."""
+"""The calls that a grid of measurements timed, as they are priced (prices.py)."""
 
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from coopsim.prices.call import Call, Shape
+from coopsim.prices import Call, Shape
 
 #: µs between two CUDA events with nothing between them, which a grid's times include.
 EVENTS_US = 1.28

@@ -9,7 +9,7 @@ from coopsim.calibrate.contexts import READINGS
 
 @dataclass(frozen=True)
 class Part:
-    """A part. module: that of `measure`. size: its measurements. apart: each needs a process of its own.
+    """A part. module: its modules are measure_*.py. size: its measurements. apart: each needs a process of its own.
 
     timed: the card's clocks have to go up first.
     """

@@ -12,7 +12,7 @@ _RATES = ("fp32_tflops", "tf32_tflops", "bf16_tflops", "fp16_tflops")
 
 
 def of(card: dict[str, Any], max_mhz: float | None) -> dict[str, Any]:
-    """Return the section `card` of a card file, for what measure/facts.py says of the card.
+    """Return the section `card` of a card file, for what calibrate/on_card.py says of the card.
 
     max_mhz: the highest clock of its multiprocessors, if known. Of a card without a profile, the rates are the nearest
     profile's, in proportion to multiprocessors and clock, and its memory's by clock and width if it says these.

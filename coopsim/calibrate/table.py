@@ -7,11 +7,11 @@ from coopsim import prices
 from coopsim.calibrate.fit_prices import fit, ieee_of_peak
 from coopsim.calibrate.grid_calls import timed
 from coopsim.phantom import Profile
-from coopsim.prices.tables import IEEE
+from coopsim.prices import IEEE
 
 
 def of(rows: Iterable[Mapping[str, Any]], card: Profile) -> dict[str, Any]:
-    """Return the section `prices` of a card file, for rows of measure/prices.py: of the classes that were measured.
+    """Return the section `prices` of a card file, for rows of measure_prices.py: of the classes that were measured.
 
     The fit starts from the prices that all cards share, and stays near them where the rows leave it open.
     """

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import files, phantom
-from coopsim.capture import fake, models, target
+from coopsim.capture import fake_guard, models, target
 from coopsim.capture.job import Job, Where
 from coopsim.observe import cost_table, temporary_table
-from coopsim.observe.data.masks import checked
 from coopsim.observe.errors import CaptureError, OutOfMemory
+from coopsim.observe.masks import checked
 from coopsim.types import Precision
 
 _CHOICES = {
@@ -63,7 +63,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
             raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
     if job.device == "fake":
         say("preparing fake tensors")
-        return fake.variables()
+        return fake_guard.variables()
     return {}
 
 

@@ -9,7 +9,7 @@ import torch
 
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND, NUMBER
 from coopsim.observe.errors import CaptureError
-from coopsim.requests.of_trace import of_trace
+from coopsim.requests_of import of_trace
 from coopsim.trace import Trace
 
 

@@ -17,10 +17,10 @@ from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
 from coopsim.observe.costs import CostModel
-from coopsim.observe.data.device_data import DeviceData
-from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
+from coopsim.observe.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
+from coopsim.observe.masks import Masks
 from coopsim.observe.recorder import Op, Recorder, Recording
 from coopsim.observe.steady import Steady
 from coopsim.observe.temporary_table import TemporaryTable
@@ -80,7 +80,7 @@ def record(job: Job, say: Say) -> None:
 
 def _device(job: Job, stack: contextlib.ExitStack) -> Device:
     if job.device == "fake":
-        from coopsim.capture.fake.tensors import FakeDevice
+        from coopsim.capture.fake_tensors import FakeDevice
 
         return stack.enter_context(FakeDevice(job.card))
     if not torch.cuda.is_available():

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.advise.candidates import EXPANDABLE
+from coopsim.advise.api import EXPANDABLE
 from coopsim.text import human, overhead, table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def text(
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
     if remedies:
-        from coopsim.fit.reporting import rows
+        from coopsim.fit import rows
 
         parts += ["", *rows.lines(remedies), "", _NOT_RUN]
     if advice.recommended is None:

@@ -60,8 +60,8 @@ def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
     from coopsim.advise.selfcheck import best, check
-    from coopsim.requests.of_snapshot import device_bytes, of_snapshot
     from coopsim.snapshot import read, require_history
+    from coopsim.snapshot.requests import device_bytes, of_snapshot
 
     snapshot = read(args.file, device=args.device)
     require_history(snapshot)
@@ -90,7 +90,7 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
-    from coopsim.requests import of_trace
+    from coopsim.requests_of import of_trace
     from coopsim.trace import load_trace
 
     trace = load_trace(args.file)

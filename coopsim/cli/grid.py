@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from coopsim.cli.flags import shared
+from coopsim.cli import flags_shared
 from coopsim.cli.values import OF_TORCH, percent, positive, positives
 from coopsim.types import CoopsimError
 
@@ -69,7 +69,7 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument(
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
     )
-    shared.copies(p)
+    flags_shared.copies(p)
     p.add_argument(
         "--overhead-limit",
         type=float,

@@ -28,8 +28,8 @@ def _simrd(args: argparse.Namespace) -> Any:
 
 def _snapshot(args: argparse.Namespace) -> Any:
     from coopsim.advise.selfcheck import best
-    from coopsim.requests.of_snapshot import device_bytes, empties, of_snapshot
     from coopsim.snapshot import read, require_history
+    from coopsim.snapshot.requests import device_bytes, empties, of_snapshot
     from coopsim.snapshot.to_trace import to_trace
 
     snapshot = read(args.log, device=args.device)

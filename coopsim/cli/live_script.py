@@ -15,7 +15,7 @@ from coopsim.live import settings
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
-from coopsim.script.reporting import words
+from coopsim.script import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def wants_arena(args: argparse.Namespace) -> bool:
 
 def no_arena() -> str:
     """Return why an arena cannot be compiled on this machine; "" if it can."""
-    from coopsim.phantom import compiled, compilers
+    from coopsim.phantom import compilers
 
     torch = wheel.find_any()
-    have = compilers.find("CXX") or any(compiled.folder(torch.version, torch.cuda).glob("arena-*"))
+    have = compilers.find("CXX") or any(compilers.folder(torch.version, torch.cuda).glob("arena-*"))
     return "" if have else compilers.missing("CXX")
 
 

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from coopsim.cli import grid
-from coopsim.cli.flags import cards, files, replays, scripts
+from coopsim.cli import flags_files, flags_replays, flags_scripts, flags_shared, grid
 from coopsim.errors import unknown
 from coopsim.version import __version__
 
@@ -88,44 +87,48 @@ def build() -> Parser:
         p.set_defaults(run=_verb(module or name), verb=name)
         return p
 
-    scripts.capture(add("capture", "record one steady training step of a model, without a GPU"))
-    scripts.phantom(
+    flags_scripts.capture(add("capture", "record one steady training step of a model, without a GPU"))
+    flags_scripts.phantom(
         add(
             "phantom",
             "run an unmodified training script without a GPU: its memory peaks, and why it runs out of memory",
         )
     )
-    scripts.fit(add("fit", "find changes to a training script with which it fits a card, each verified by running it"))
-    scripts.live(add("live", "train inside a memory budget on stock PyTorch, with the same numbers, bit for bit"))
-    cards.calibrate(add("calibrate", "measure this machine's GPU in five minutes, for --gpu FILE"))
-    files.import_(
+    flags_scripts.fit(
+        add("fit", "find changes to a training script with which it fits a card, each verified by running it")
+    )
+    flags_scripts.live(add("live", "train inside a memory budget on stock PyTorch, with the same numbers, bit for bit"))
+    flags_shared.calibrate(add("calibrate", "measure this machine's GPU in five minutes, for --gpu FILE"))
+    flags_files.import_(
         add(
             "import",
             "make a trace from another tool's file: a log of simrd, or a memory snapshot of PyTorch",
             module="import_",
         )
     )
-    files.advise(
+    flags_files.advise(
         add("advise", "say why memory ran out, and which allocator settings, or recomputation, would have helped")
     )
-    files.info(add("info", "show what a trace contains: ops, storages, bytes by role, peak, cost"))
-    replays.replay(add("replay", "replay a trace under a policy and a budget: does it fit, and at what cost"))
+    flags_files.info(add("info", "show what a trace contains: ops, storages, bytes by role, peak, cost"))
+    flags_replays.replay(add("replay", "replay a trace under a policy and a budget: does it fit, and at what cost"))
     grid.add_sweep(add("sweep", "replay traces over a grid of policies, budgets and options; resumes if interrupted"))
     grid.add_map(
         add("map", "find the budgets that are safe: a fine grid of budgets, refined where the outcome changes")
     )
-    replays.gap(add("gap", "say how far policies are from the least overhead of any schedule in the same bytes"))
-    files.plan(add("plan", "plan addresses for buffers with known lifetimes: a MiniMalloc CSV, or a trace's storages"))
-    files.plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map, a trace's bytes"))
-    replays.report(
+    flags_replays.gap(add("gap", "say how far policies are from the least overhead of any schedule in the same bytes"))
+    flags_files.plan(
+        add("plan", "plan addresses for buffers with known lifetimes: a MiniMalloc CSV, or a trace's storages")
+    )
+    flags_files.plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map, a trace's bytes"))
+    flags_replays.report(
         add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network")
     )
-    files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
+    flags_files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
     summary = (
         "serve memory requests: those of a case by PyTorch's caching allocator, those of a trace by several allocators"
     )
-    files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
-    files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
+    flags_files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
+    flags_files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
     p = add("list", "list policies, traces, allocators, models and cards", module="list_names")
     p.add_argument(
         "what",

@@ -11,11 +11,10 @@ from coopsim import files, text
 from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
-from coopsim.observe.data.masks import LOWER
+from coopsim.observe.masks import LOWER
 from coopsim.phantom import compilers, profiles
 from coopsim.progress import note
-from coopsim.script import memory
-from coopsim.script.reporting import words
+from coopsim.script import memory, words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:

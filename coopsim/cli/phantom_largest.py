@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from coopsim.cli import phantom_ranks
 from coopsim.progress import note
 from coopsim.script import memory
-from coopsim.script.reporting.words import kept
+from coopsim.script.words import kept
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
     from coopsim.script import Report, Script
-    from coopsim.script.searching.largest import Largest
+    from coopsim.script.largest import Largest
 
 
 _TOLERANCE = 0.01  #: relative tolerance of the number found, by default
@@ -24,7 +24,7 @@ _TIMES = 3  #: how often the range may be widened, to four times its end or a qu
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
     """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
     from coopsim.script import Script
-    from coopsim.script.searching.largest import Largest, search
+    from coopsim.script.largest import Largest, search
 
     for option in ("fit", "fewest_ranks", "snapshot", "trace", "traceback"):
         if getattr(args, option):

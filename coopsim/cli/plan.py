@@ -66,7 +66,7 @@ def _of_trace(file: str) -> Any:
     """Return the requests of a trace as items, over all its recorded steps; time counts requests."""
     from coopsim.allocators.serving import GRANULE
     from coopsim.planner import Items, minimalloc
-    from coopsim.requests import of_trace
+    from coopsim.requests_of import of_trace
 
     nbytes, start, end = of_trace(load_trace(file), layout=False).lifetimes()
     return minimalloc.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))

@@ -9,7 +9,8 @@ from coopsim.trace import load_trace
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import budget, files, policies, report
+    from coopsim import budget, files, policies
+    from coopsim.figures import page, page_data
     from coopsim.kernel.jit import note_if_cold
     from coopsim.options import ReplayOptions
 
@@ -17,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     names = policies.split(args.policy)
     for name in names:
         policies.find(name)
-    ask = report.Ask(
+    ask = page_data.Ask(
         policies=names,
         budgets=budget.parse_list(args.budget),
         band=args.band,
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     total = sum(ask.replays(trace) for trace in traces)
     note_if_cold()
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print
-        data = report.collect(traces, ask, tick)
-    report.write(data, args.output)
+        data = page_data.collect(traces, ask, tick)
+    page.write(data, args.output)
     note(f"wrote {args.output}: {total} replays")
     return 0

@@ -4,8 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.cli.common import is_trace
-from coopsim.cli.real import real_allocator
+from coopsim.cli.common import is_trace, real_allocator
 from coopsim.text import human, table
 from coopsim.trace import load_trace
 from coopsim.types import CoopsimError
@@ -47,7 +46,7 @@ def _against(args: argparse.Namespace, a_trace: bool) -> int:
     from coopsim.allocators.caching import case
     from coopsim.oracle import Oracle
     from coopsim.oracle.against import smallest_card
-    from coopsim.requests import of_trace
+    from coopsim.requests_of import of_trace
 
     real = real_allocator(args.against)
     if not a_trace:
@@ -90,7 +89,7 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
     from coopsim.allocators import DRIVER
     from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
-    from coopsim.requests import of_trace
+    from coopsim.requests_of import of_trace
 
     iterations = max(1, -(-(args.steps or 1) // trace.n_steps))
     requests = of_trace(trace, iterations=iterations, layout=False)

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from coopsim import files
-from coopsim.cli.real import real_allocator
+from coopsim.cli.common import real_allocator
 from coopsim.cli.traces import trace_of
 from coopsim.progress import note
 from coopsim.text import human, table
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], list[str]]:
     from coopsim.oracle.against import compare, smallest_card
-    from coopsim.requests import of_schedule
+    from coopsim.requests_of import of_schedule
 
     requests = of_schedule(schedule)
     real = real_allocator(args.against)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coopsim.figures import settings, style
+from coopsim.figures import output, style
 from coopsim.types import GIB
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def draw(trace: "Trace", *, size: str = "column") -> "Figure":
             base = top
         ax.set(xlabel="GPU time (ms)", ylabel="bytes alive (GiB)", ylim=0, xlim=(0, ends_ms[-1]))
         title = f"{trace.label}: {base.max():.2f} GiB at the peak, without eviction"
-        ax.set_title("\n".join(filter(None, (title, settings.of_trace(trace)))), loc="left")
+        ax.set_title("\n".join(filter(None, (title, output.of_trace(trace)))), loc="left")
         handles, labels = ax.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="outside right center")
     return figure

@@ -21,7 +21,7 @@ _HELD, _ENGINE = "host", "engine"
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class CopyActivity:
     """Copies that a step makes, times in ns since it begins, and the host's bytes over the step.
 
     A row of `busy_ns` per copy: its begin and end; `back` says which of them are fetches. `host_bytes` holds from the
@@ -34,7 +34,7 @@ class Copies:
     host_bytes: Ints
 
 
-def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> Copies | None:
+def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> CopyActivity | None:
     """The copies that overlap a step that begins at `begin_ns` of the schedule and lasts `length_ns`.
 
     None if the schedule was made without a link. Engines serve copies in the order of rows (docs/replay-copies.md).
@@ -57,7 +57,7 @@ def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> Copies | None
     held = np.array(host, np.int64)
     first = int(held[:, 0].searchsorted(begin_ns, side="right")) - 1
     last = int(held[:, 0].searchsorted(begin_ns + length_ns))
-    return Copies(
+    return CopyActivity(
         busy_ns=np.clip(busy[seen] - begin_ns, 0, length_ns),
         back=np.array(back, np.bool_)[seen],
         host_ns=np.maximum(held[first:last, 0] - begin_ns, 0),
@@ -65,14 +65,14 @@ def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> Copies | None
     )
 
 
-def draw_host(ax: "Axes", found: Copies, length_ns: int) -> None:
+def draw_host(ax: "Axes", found: CopyActivity, length_ns: int) -> None:
     """The bytes that the host holds, over the step."""
     x, y = np.append(found.host_ns, length_ns), np.append(found.host_bytes, found.host_bytes[-1:])
     ax.fill_between(x, y, step="post", color=style.copies()[_HELD].color, linewidth=0)
     ax.set_ylim(0, 1.08 * max(int(found.host_bytes.max(initial=0)), 1))
 
 
-def draw_engines(ax: "Axes", found: Copies) -> None:
+def draw_engines(ax: "Axes", found: CopyActivity) -> None:
     """A lane per engine, filled while it is busy."""
     for way in range(len(_ENGINES)):
         spans = found.busy_ns[found.back == bool(way)]

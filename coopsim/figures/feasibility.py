@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from coopsim.feasibility import Tried, feasibility
-from coopsim.figures import settings, style
+from coopsim.figures import output, style
 from coopsim.figures.bands import Series, check, series
 from coopsim.types import Outcome
 
@@ -49,7 +49,7 @@ def draw(df: "pd.DataFrame", *, size: str = "column") -> "Figure":
         top = axes[0]
         place = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
         top.annotate(_SAFE, **place, textcoords="offset points", va="bottom", linespacing=0.95, fontsize="small")
-        axes[-1].set_xlabel("\n".join(filter(None, (_RATIO, settings.of_table(df)))))
+        axes[-1].set_xlabel("\n".join(filter(None, (_RATIO, output.of_table(df)))))
         _key(figure, axes, df, colors)
     return figure
 

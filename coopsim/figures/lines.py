@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
-from coopsim.figures import settings, style
+from coopsim.figures import output, style
 from coopsim.figures.bands import Band, Series, bands, check, series
 from coopsim.types import Outcome
 
@@ -92,12 +92,12 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
                 ax.set_ylabel(QUANTITIES[what].axis)
             if k + columns >= len(traces) and not small:
                 ax.set_xlabel(_RATIO)
-        note = "\n".join(filter(None, (settings.of_table(df), QUANTITIES[what].note)))
+        note = "\n".join(filter(None, (output.of_table(df), QUANTITIES[what].note)))
         if small:  # the legend is above
             figure.supxlabel("\n".join(filter(None, (_RATIO, note))), fontsize=style.size(size)["font_pt"])
             figure.supylabel(QUANTITIES[what].axis.replace("\n", " "), fontsize=style.size(size)["font_pt"])
         elif note:
-            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=settings.GREY)
+            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=output.GREY)
         _legend(figure, df, shown, spread, above=small)
     return figure
 
@@ -118,8 +118,8 @@ def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "std") -
             ax.set_title(f"{trace}: {QUANTITIES[what].short}", pad=_above(unfit))
             if k >= len(axes) - len(whats):
                 ax.set_xlabel(_RATIO)
-        if note := settings.of_table(df):
-            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=settings.GREY)
+        if note := output.of_table(df):
+            figure.suptitle(note, fontsize=0.85 * style.size(size)["font_pt"], color=output.GREY)
         _legend(figure, df, shown, spread)
     return figure
 
@@ -273,7 +273,7 @@ def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], spread: str, 
         label = " · ".join(filter(None, (look.label, s.variant)))
         handles.append(Line2D([], [], color=look.color, marker=look.marker, linestyle=dashes, label=label))
     if _SPREAD in shown:
-        handles.append(Patch(facecolor=settings.GREY, alpha=_SHADE, linewidth=0, label=_SPREADS[spread]))
+        handles.append(Patch(facecolor=output.GREY, alpha=_SHADE, linewidth=0, label=_SPREADS[spread]))
     for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "black")):
         if label in shown:
             look_of_mark: Any = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopsim.figures import copies as copying
-from coopsim.figures import settings, style
+from coopsim.figures import output, style
 from coopsim.figures.cells import FREE, cells, largest_stretch
 from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.text import human, overhead
@@ -98,7 +98,7 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
             setting = (
                 f"{trace.label}, budget {_budget(schedules[0], trace, of_what=True)}" if same_budget else trace.label
             )
-            setting = f"{setting}\n{settings.of_schedule(schedules[0], trace)}"
+            setting = f"{setting}\n{output.of_schedule(schedules[0], trace)}"
             figure.suptitle(setting, x=0.02, ha="left", fontsize=s["font_pt"])
         figure.legend(
             handles=_legend(schedules, residencies),
@@ -261,5 +261,5 @@ def _title(schedule: "Schedule", trace: "Trace", r: Residences) -> str:
     return (
         f"{_name(schedule)} · {trace.label}, budget {_budget(schedule, trace, of_what=True)}\n"
         f"{_figures(schedule)}; {_count(int(evictions.sum()), 'eviction')} in this step\n"
-        f"{settings.of_schedule(schedule, trace)}"
+        f"{output.of_schedule(schedule, trace)}"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import alive, feasibility, lines, memory_map, settings, time
+from coopsim.figures import alive, feasibility, lines, memory_map, output, time
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -59,7 +59,7 @@ def plot_time(
     bars: "Sequence[time.Bar]", trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: str = "column"
 ) -> list[Path]:
     """Draw where the time of several schedules of one trace goes. Returns the files written, as above."""
-    title = ", ".join(filter(None, (trace.label, settings.of_trace(trace))))
+    title = ", ".join(filter(None, (trace.label, output.of_trace(trace))))
     figure = time.draw(bars, title=title, size=size)
     return _write(figure, _targets(out, f"time_{trace.label}", formats))
 

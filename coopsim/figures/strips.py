@@ -18,7 +18,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
-class Block:
+class StripBlock:
     """A run of memory. `kind`: a name of `[strip]` in style.toml; `note` is written below it."""
 
     address: int
@@ -33,7 +33,7 @@ class Frame:
     """One moment. `window`: addresses (begin, end) to put a frame around; `victims`: labels of blocks that go now."""
 
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[StripBlock]
     window: tuple[int, int] | None = None
     victims: frozenset[str] = frozenset()
 
@@ -51,18 +51,18 @@ def used(schedule: Schedule, row: int) -> dict[int, tuple[int, int]]:
     return found
 
 
-def blocks(schedule: Schedule, row: int, labels: Mapping[int, str], kinds: Mapping[int, str]) -> list[Block]:
+def blocks(schedule: Schedule, row: int, labels: Mapping[int, str], kinds: Mapping[int, str]) -> list[StripBlock]:
     """Used blocks and holes before a row, in address order. `labels`, `kinds`: by storage."""
-    found, at = list[Block](), 0
+    found, at = list[StripBlock](), 0
     budget = int(schedule.header["budget_bytes"])
     for address, (storage, nbytes) in sorted(used(schedule, row).items()):
         if address > at:
-            found.append(Block(at, address - at))
+            found.append(StripBlock(at, address - at))
         label, kind = labels.get(storage, f"s{storage}"), kinds.get(storage, "non-evictable")
-        found.append(Block(address, nbytes, label, kind))
+        found.append(StripBlock(address, nbytes, label, kind))
         at = address + nbytes
     if at < budget:
-        found.append(Block(at, budget - at))
+        found.append(StripBlock(at, budget - at))
     return found
 
 

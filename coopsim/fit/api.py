@@ -10,11 +10,11 @@ from coopsim import phantom
 from coopsim.errors import named, of_type
 from coopsim.fit.editing.copies import copied
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.search import Search
+from coopsim.fit.verdict import Fit
 from coopsim.longrun.lengths import read
-from coopsim.observe.data.masks import Choice, checked
+from coopsim.observe.masks import Choice, checked
 from coopsim.progress import note
 from coopsim.script import Report, Script, run
 from coopsim.script.memory import of_card

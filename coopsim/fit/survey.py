@@ -18,7 +18,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Block:
+class ModelBlock:
     """A module that can be recomputed. kept_bytes: what its forward pass keeps beyond its result.
 
     own: whether the model can recompute it (gradient_checkpointing_enable). cached: whether it is given a cache of keys
@@ -56,7 +56,7 @@ class Model:
     name: str
     prefix: str
     file: str
-    levels: tuple[tuple[Block, ...], ...]
+    levels: tuple[tuple[ModelBlock, ...], ...]
     trained: bool = True
     floats: bool = False
     families: tuple[str, ...] = ()
@@ -190,5 +190,5 @@ def _model(number: int, found: dict[str, Any]) -> Model:
     return Model(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
 
 
-def _block(root: int, found: dict[str, Any]) -> Block:
-    return Block(**found | {"root": root, "ops": tuple(Op(**op) for op in found["ops"])})
+def _block(root: int, found: dict[str, Any]) -> ModelBlock:
+    return ModelBlock(**found | {"root": root, "ops": tuple(Op(**op) for op in found["ops"])})

@@ -4,8 +4,7 @@
 `--baseline`, and the pytest plugin (gate/plugin.py), call it.
 """
 
-from coopsim.gate.baseline import Baseline
+from coopsim.gate.baseline import Baseline, Peaks
 from coopsim.gate.check import Verdict, check
-from coopsim.gate.peaks import Peaks
 
 __all__ = ["Baseline", "Peaks", "Verdict", "check"]

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from coopsim.gate.baseline import Baseline
+from coopsim.gate.baseline import Baseline, Peaks
 from coopsim.gate.lines import Line, at_peak
-from coopsim.gate.peaks import Peaks
-from coopsim.script import Report, Script, run, with_other_bound
-from coopsim.script.reporting import words
+from coopsim.script import Report, Script, run, with_other_bound, words
 from coopsim.snapshot.model import read
 from coopsim.text import human
 

@@ -89,7 +89,7 @@ class _Asked:
 
 def _verdict(item: pytest.Function, asked: _Asked) -> "Verdict":
     from coopsim.gate import check
-    from coopsim.observe.data.masks import checked
+    from coopsim.observe.masks import checked
     from coopsim.script import Script
     from coopsim.script.memory import of_card
     from coopsim.types import CoopsimError

@@ -1,8 +1,8 @@
-"""Call a user's function from a kernel by its address: the state has one type whatever is called, the cache holds."""
+"""What kernels call that is not theirs: a user's function by its address, and parts that only some states have."""
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from coopsim.kernel.jit import DISABLED, intrinsic
 
@@ -27,3 +27,33 @@ def _search(address: int, need: int) -> int:
 
 call_score = intrinsic("call_score", _score)  #: a user's score: of address, cost, recency, bytes, hole
 call_search = intrinsic("call_search", _search)  #: a user's search: how many values it put into the state's scratch
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Optional:
+    """A kernel, or in a state whose `field` is None a function that is never reached."""
+
+    def __init__(self, field: str, function: Any, otherwise: Callable[..., Any]) -> None:
+        self.field, self.function, self.otherwise = field, function, otherwise
+        self._numba_type: Any = None
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler takes for it where a kernel calls it."""
+        if self._numba_type is None:
+            from coopsim.kernel.compiler import optional_type
+
+            self._numba_type = optional_type(self.field, self.function.py_func, self.otherwise)
+        return self._numba_type
+
+
+def where_present(field: str, function: F, otherwise: Callable[..., Any]) -> F:
+    """What kernels call in place of `function`, whose first argument is the state.
+
+    In a state whose `field` is None it compiles to `otherwise`, which is never reached, and whose result has the type
+    of the function's. So the compiled core has a version without the function and what it calls.
+    """
+    result: Any = function if DISABLED else Optional(field, function, otherwise)
+    return result

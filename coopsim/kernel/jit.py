@@ -128,7 +128,7 @@ class Intrinsic:
     @property
     def _numba_type_(self) -> Any:
         """What the compiler takes for it."""
-        from coopsim.kernel.compiler import intrinsics
+        from coopsim.kernel import intrinsics
 
         return intrinsics.type_of(self._name)
 

@@ -2,7 +2,7 @@
 
 Numba passes a tuple of arrays by value: some thirty arrays of nine words each are copied at every call, which costs
 more than most kernels do, and the compiler drowns in the arguments. A Bundle is passed as one pointer to a table of
-where its arrays are (compiled by `compiler/reference.py`). `S.V[v, BLOCK]` reads the same, compiled or not.
+where its arrays are (compiled by `kernel/compiled_reference.py`). `S.V[v, BLOCK]` reads the same, compiled or not.
 """
 
 from dataclasses import dataclass, fields

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parent.parent
 #: Packages in which there are kernels. No kernel uses a module of another, but types.py, whose order codes.py takes.
-_PACKAGES = ("kernel", "planner", "allocators", "program", "planning", "replay", "simrd")
+_PACKAGES = ("kernel", "planner", "allocators", "planning", "replay", "simrd")
 _TYPES = "types.py"
 _IMPORT = re.compile(rb"^[ \t]*from coopsim\.([\w.]+) import (\([^)]*\)|[^(\n]+)", re.MULTILINE)
 _HOLDS_KERNELS = re.compile(rb"^from coopsim\.kernel\.jit import .*\b(?:kernel|inlined)\b", re.MULTILINE)

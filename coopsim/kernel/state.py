@@ -36,7 +36,7 @@ NO_COPY = -1
 # EXPENSIVE of a value: a cheap op makes it, an expensive one does, or it is the workspace of an expensive one.
 CHEAP, COSTLY, WORKSPACE = range(3)
 
-# cost_classes: a row per cost class (program/). What searches have passed of it: its bytes; those that could
+# cost_classes: a row per cost class (planning/program.py). What searches have passed of it: its bytes; those that could
 # be evicted, and what losing these would have cost. And its preferred address, or NO_ADDRESS.
 CC_BYTES, CC_LOSABLE, CC_LOSS, CC_ADDRESS = range(4)
 CC_COLUMNS = 4

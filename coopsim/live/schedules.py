@@ -17,9 +17,9 @@ from coopsim.live.hosting import STAYS, Hosting, copying
 from coopsim.live.plan import HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
+from coopsim.planning.lower import lower
 from coopsim.planning.request import Request
 from coopsim.policies import Policy
-from coopsim.program.lower import lower
 from coopsim.replay import follow
 from coopsim.schedule import Schedule
 from coopsim.text import human

@@ -1,7 +1,6 @@
 """The requests that a program made of PyTorch's allocator, with marks where its steps and their parts begin."""
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -9,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.files import replacing
 from coopsim.types import CoopsimError
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -40,11 +40,9 @@ class Recorded:
 
     def save(self, path: str) -> None:
         """Write it to a NumPy archive at that path, which comes into being when it is whole."""
-        part = f"{path}.{os.getpid()}.part"
         about = {"shapes": self.shapes, "conf": self.conf, "torch": self.torch, "unmet": self.unmet}
-        with open(part, "wb") as file:
+        with replacing(path) as part, open(part, "wb") as file:
             np.savez(file, rows=self.rows, marks=self.marks, about=np.array(json.dumps(about)))
-        os.replace(part, path)
 
     @classmethod
     def load(cls, path: Path) -> "Recorded":

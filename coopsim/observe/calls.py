@@ -1,4 +1,4 @@
-"""Describe a call of an op as it is priced (prices/call.py), from its arguments."""
+"""Describe a call of an op as it is priced (prices.py), from its arguments."""
 
 import math
 from functools import cache
@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.prices.call import Call
-from coopsim.prices.classes import class_of
+from coopsim.prices import Call, class_of
 
 #: Products in 8 bits count as those in 16, which are no faster.
 _UNITS = {

@@ -6,9 +6,9 @@ import torch
 
 from coopsim.observe import calls, effects, flops
 from coopsim.observe.costs import CostModel
-from coopsim.observe.data.known import CONSTANTS, LIFT, SET
-from coopsim.observe.data.sizes import INDEX
+from coopsim.observe.data_sizes import INDEX
 from coopsim.observe.interpose.library import Description
+from coopsim.observe.known import CONSTANTS, LIFT, SET
 
 FOR_PYTHON, BY_SHAPE, OTHERS_TIME, COPIES, SELECTS, CONSTANT, COUNTS, LIFTS = (1 << i for i in range(8))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from coopsim.phantom import compiled, compilers
+from coopsim.phantom import compilers
 from coopsim.phantom.build import cache_folder
 
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
@@ -41,7 +41,7 @@ class Extension:
         Raises NoExtensionError if it must be compiled and there is no C++ compiler, or if the code does not compile
         with this torch's headers.
         """
-        shipped = self.within(compiled.folder(torch.__version__, torch.version.cuda or ""))
+        shipped = self.within(compilers.folder(torch.__version__, torch.version.cuda or ""))
         if shipped.is_file():
             return shipped
         cxx = compiler()

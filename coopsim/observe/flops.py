@@ -15,7 +15,7 @@ logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)
 
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
-from coopsim.prices.classes import class_of  # noqa: E402
+from coopsim.prices import class_of  # noqa: E402
 
 _log = logging.getLogger(__name__)
 _failed: set[str] = set()  #: ops whose formula has raised, of which each is told once

@@ -3,14 +3,17 @@
 Inductor's wrappers allocate by a C++ function, and launch kernels by CachingAutotuner.run. Both are replaced. A buffer
 counts as created by the first op that writes to it; a kernel is recorded as an op of its name that reads and writes its
 pointer arguments. Matrix products and the like are calls of aten ops with `out=`, which the dispatcher sees.
+
+Notice replays of CUDA graphs, whose kernels no dispatcher sees.
 """
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from coopsim.observe import graphs, torch_private
+from coopsim.observe import torch_private
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.recorder import Recorder
 
@@ -72,4 +75,15 @@ def watch_kernels_if_any(recorder: Recorder) -> None:
         if recorder.records:
             raise CaptureError("the step replays CUDA graphs, which show no ops; compile it without them")
 
-    graphs.before_replay(refuse)
+    before_replay(refuse)
+
+
+def before_replay(call: Callable[[], None]) -> None:
+    """Invoke `call` before every replay of a CUDA graph in this process, from now on; it cannot be undone."""
+    original = torch.cuda.CUDAGraph.replay
+
+    def replay(graph: Any) -> None:
+        call()
+        original(graph)
+
+    torch.cuda.CUDAGraph.replay = replay  # type: ignore[method-assign, assignment]

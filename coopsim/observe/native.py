@@ -79,7 +79,7 @@ class NativeLedger:
         return list(self._all(self._library.at_most))
 
     def set_known(self, tensor: torch.Tensor, *, known: bool) -> None:
-        """Set whether something is known of a tensor's values on a real card (data/known.py, data/shares.py).
+        """Set whether something is known of a tensor's values on a real card (observe/known.py, observe/shares.py).
 
         Ops on a storage with known values are watched by Python, which may compute their results, too.
         """

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from coopsim.observe import accumulation, costs, effects
-from coopsim.observe.data.device_data import DeviceData
 from coopsim.observe.device import Device
+from coopsim.observe.device_data import DeviceData
 from coopsim.observe.effects import tensors
 from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.native import NativeLedger, ledger

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coopsim.optimum.copies import Copies
+from coopsim.optimum.copies import CopyBounds
 from coopsim.optimum.model import Rows, Term, power_of_two
 from coopsim.optimum.problem import Problem
 
@@ -42,7 +42,7 @@ class Delays:
     after: int | None = None
 
 
-def copy_around(cut: Span, copies: Copies) -> Delays:
+def copy_around(cut: Span, copies: CopyBounds) -> Delays:
     """Add the rows of both engines and of the host's memory. Recomputation then counts as part of `after`."""
     p, rows, scale = cut.problem, cut.rows, cut.scale
     begins = [0, *itertools.accumulate(p.cost)]  # of each op, if nothing delays it
@@ -82,7 +82,7 @@ def _first_uses(cut: Span) -> dict[int, int]:
     return found
 
 
-def _engine(cut: Span, copies: Copies, delay: int, groups: list[tuple[int, list[int]]]) -> None:
+def _engine(cut: Span, copies: CopyBounds, delay: int, groups: list[tuple[int, list[int]]]) -> None:
     """The copies of the first groups take no more than the time that there is for them, and the delay.
 
     groups: the ns that the copies of each and of those before it have if nothing delays ops, and their values.

@@ -10,13 +10,13 @@ from fractions import Fraction
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.program.arrays import Program
-from coopsim.program.offloadable import copies
+from coopsim.planning.offloadable import copies
+from coopsim.planning.program import Program
 from coopsim.trace.table import Trace
 
 
 @dataclass(frozen=True)
-class Copies:
+class CopyBounds:
     """Which values may be copied, and what that takes.
 
     ns: of each value that may be, how long a copy takes alone. both: the work that the engines do at most in a ns in
@@ -28,8 +28,8 @@ class Copies:
     host_memory: int | None
 
 
-def copies_of(program: Program, trace: Trace, values: Iterable[int], link: Link, host_memory: int | None) -> Copies:
+def copies_of(program: Program, trace: Trace, values: Iterable[int], link: Link, host_memory: int | None) -> CopyBounds:
     """Of the activations among the `values`, and of results of random ops; not of parameters and the like."""
     rows = copies(program, trace, link, state_too=False)
     ns = {v: int(rows[v, s.COPY_NS]) for v in values if rows[v, s.OFFLOADABLE]}
-    return Copies(ns, 1 + Fraction(link.shared_rate_mb_s, link.rate_mb_s), host_memory)
+    return CopyBounds(ns, 1 + Fraction(link.shared_rate_mb_s, link.rate_mb_s), host_memory)

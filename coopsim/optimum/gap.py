@@ -1,20 +1,39 @@
-"""How far each policy is from the best possible: replays and the optimum, side by side."""
+"""How far each policy is from the best possible: replays and the optimum, side by side.
+
+What a step costs under a policy that plans, once it has a plan.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coopsim.link import Link
 from coopsim.link import find as find_link
-from coopsim.optimum.planned import planned_step
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.optimum.solve import Optimum, solve
 from coopsim.options import ReplayOptions
-from coopsim.policies import find, shown
-from coopsim.replay import record
+from coopsim.policies import LEARNS, find, shown
+from coopsim.replay import measure, record
 from coopsim.schedule import Schedule
 from coopsim.trace.table import Trace
-from coopsim.types import Action, CoopsimError, RandomOps
+from coopsim.types import Action, CoopsimError, Outcome, RandomOps
+
+_USUAL = ReplayOptions()
+
+
+def planned_step(trace: Trace, policy: str, budget: int, options: ReplayOptions = _USUAL) -> tuple[str, float | None]:
+    """How three iterations of the trace in one memory end, and the overhead of the third alone; None if one fails.
+
+    options: their steps are not looked at. The third's cost is that of three less that of two, which are
+    the same.
+    """
+    two, three = (
+        measure(trace, policy, budget, options=replace(options, steps=k * trace.n_steps)) for k in (LEARNS, LEARNS + 1)
+    )
+    if three["outcome"] != Outcome.OK:
+        return str(three["outcome"]), None
+    return str(three["outcome"]), (three["total_cost_ns"] - two["total_cost_ns"]) / (int(trace.cost_ns.sum()) or 1)
+
 
 GRANULE = 512  #: bytes of the smallest block of an arena
 
@@ -23,7 +42,7 @@ GRANULE = 512  #: bytes of the smallest block of an arena
 class Row:
     """One policy in one budget. overhead: None where the policy did not get through.
 
-    planned: of a policy that plans, a step in an arena that goes by its plan (planned.py); else both are None.
+    planned: of a policy that plans, a step in an arena that goes by its plan; else both are None.
     """
 
     policy: str

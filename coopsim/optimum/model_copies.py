@@ -13,10 +13,9 @@ alone; a copy may be spread over its engine's time.
 import itertools
 from collections.abc import Iterable, Iterator
 
-from coopsim.optimum.copies import Copies
-from coopsim.optimum.embed import embed
+from coopsim.optimum.copies import CopyBounds
 from coopsim.optimum.model import INFINITY, Model, Term
-from coopsim.optimum.moment import Cut
+from coopsim.optimum.moment import Cut, embed
 from coopsim.optimum.problem import Problem
 
 
@@ -25,7 +24,7 @@ class ModelWithCopies(Model):
 
     def __init__(self, problem: Problem, budget: int) -> None:
         assert problem.copies is not None
-        self.copies: Copies = problem.copies
+        self.copies: CopyBounds = problem.copies
         self.stall: list[int] = []
         self.fetch: dict[tuple[int, int], int] = {}
         self.whole: dict[tuple[int, int], int] = {}
@@ -143,7 +142,7 @@ class ModelWithCopies(Model):
 
 
 def model_of(problem: Problem, budget: int) -> ModelWithCopies:
-    """The program, with those of all moments at which the bytes exceed the budget (embed.py)."""
+    """The program, with those of all moments at which the bytes exceed the budget (moment.py)."""
     model = ModelWithCopies(problem, budget)
     for op, nbytes in enumerate(problem.live):
         if nbytes > budget:

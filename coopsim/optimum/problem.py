@@ -12,9 +12,9 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.optimum.copies import Copies, copies_of
-from coopsim.program.arrays import Program
-from coopsim.program.lower import lower
+from coopsim.optimum.copies import CopyBounds, copies_of
+from coopsim.planning.lower import lower
+from coopsim.planning.program import Program
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
 
@@ -33,7 +33,7 @@ class Problem:
     dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
     non_evictable: frozenset[int]  # values that no search may choose
     begins: tuple[int, ...]  # the first op of each step of the trace
-    copies: Copies | None = None  # what may be offloaded; None: nothing
+    copies: CopyBounds | None = None  # what may be offloaded; None: nothing
 
     @property
     def n_ops(self) -> int:

@@ -12,7 +12,7 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
-from coopsim.phantom import compiled, compilers, functions, wheel
+from coopsim.phantom import compilers, functions, wheel
 from coopsim.phantom.errors import PhantomError
 
 _RUNTIME = (
@@ -60,7 +60,7 @@ def libraries() -> Path:
     PhantomError if torch, its CUDA build or Linux is missing, or, where they must be compiled, a C compiler.
     """
     torch = wheel.find()
-    shipped = compiled.folder(torch.version, torch.cuda) / f"phantom-{key(torch)}"
+    shipped = compilers.folder(torch.version, torch.cuda) / f"phantom-{key(torch)}"
     if shipped.is_dir():
         return shipped
     cc = compiler()

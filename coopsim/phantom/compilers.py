@@ -1,7 +1,8 @@
-"""Find the C and C++ compilers of this machine, and the first error in their output."""
+"""Find the C and C++ compilers of this machine, the first error in their output, and what a release has compiled."""
 
 import os
 import shutil
+from pathlib import Path
 
 _NAMES = {"CC": ("cc", "gcc", "clang"), "CXX": ("c++", "g++", "clang++")}
 _CALLED = {"CC": "C", "CXX": "C++"}
@@ -30,3 +31,8 @@ def first_error(stderr: str) -> str:
 def _names(variable: str) -> tuple[str, ...]:
     named = os.environ.get(variable)
     return (named,) if named else _NAMES[variable]
+
+
+def folder(torch: str, cuda: str) -> Path:
+    """Return the folder of libraries for a torch and its CUDA version; it need not exist."""
+    return Path(__file__).parents[1] / "compiled" / f"torch-{torch.partition('+')[0]}-cuda-{cuda}"

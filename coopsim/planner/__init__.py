@@ -6,6 +6,6 @@ largest number of bytes alive at once: no plan is lower.
 """
 
 from coopsim.planner.items import Items, PlanError, lower_bound
-from coopsim.planner.strategy import DEFAULT_WORK, Plan, plan
+from coopsim.planner.strategy import DEFAULT_WORK, OffsetPlan, plan
 
-__all__ = ["DEFAULT_WORK", "Items", "Plan", "PlanError", "lower_bound", "plan"]
+__all__ = ["DEFAULT_WORK", "Items", "OffsetPlan", "PlanError", "lower_bound", "plan"]

@@ -12,8 +12,7 @@ import numpy as np
 from coopsim.planner.exact import FOUND, Search
 from coopsim.planner.items import Ints
 from coopsim.planner.obstacles import obstacles
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import sections
+from coopsim.planner.sections import Keys, sections
 
 SIZES = (1000, 500, 2000, 700, 1400)  #: items per part, in successive attempts
 

@@ -7,8 +7,7 @@ from coopsim.planner.by_parts import SIZES, Attempt, weight
 from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
 from coopsim.planner.fit import height
 from coopsim.planner.items import Ints, Items
-from coopsim.planner.orders import Keys, luby
-from coopsim.planner.sections import count_pairs, sections
+from coopsim.planner.sections import Keys, count_pairs, luby, sections
 
 RESTART = 4_000  #: placements of the shortest search
 

@@ -1,20 +1,23 @@
-"""The strategy: split items into independent groups, place each greedily, and search where that is not optimal."""
+"""The strategy: split items into independent groups, place each greedily, and search where that is not optimal.
+
+Plans some items around others that keep their offsets.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from coopsim.planner.by_parts import Attempt
 from coopsim.planner.fit import fit, height
 from coopsim.planner.hunt import RESTART, Hunt, Leaf
 from coopsim.planner.items import Ints, Items, lower_bound, quantum
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import parts, sections
+from coopsim.planner.sections import Keys, parts, sections
 
 DEFAULT_WORK = 12_000_000  #: placements; half a minute for hundreds of items, where the bound is not met
 
 
 @dataclass(frozen=True)
-class Plan:
+class OffsetPlan:
     """Offsets in bytes, one per item, and how good they are.
 
     height: the largest offset + size. lower_bound: the largest number of bytes alive at once. proven: the largest
@@ -34,7 +37,7 @@ class Plan:
         return self.height <= self.proven
 
 
-def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
+def plan(items: Items, work: int = DEFAULT_WORK) -> OffsetPlan:
     """Plan these items, with at most `work` placements. The same arguments give the same plan.
 
     The plan is `optimal` if the search ends within the work; otherwise it is the lowest that was found.
@@ -53,7 +56,7 @@ def plan(items: Items, work: int = DEFAULT_WORK) -> Plan:
     offset = np.zeros(len(items), np.int64)
     for leaf in leaves:
         offset[leaf.index] = leaf.base + leaf.offset
-    return Plan(offset, height(items, offset), bound, goal, work - left)
+    return OffsetPlan(offset, height(items, offset), bound, goal, work - left)
 
 
 def _leaves(items: Items) -> list[Leaf]:
@@ -112,3 +115,29 @@ def _improve(leaf: Leaf, goal: int, work: int) -> int:
                 break
             share = hunt.left // 8
     return work - hunt.left
+
+
+_ATTEMPTS = 4  #: for each height
+_HIGHER = (0, 256, 64, 16, 4)  #: heights that are tried: the bound (0), and the bound plus its 256th, 64th, … part
+
+
+def plan_around(items: Items, given: Ints, work: int) -> tuple[Ints | None, int]:
+    """Find offsets for the items whose `given` offset is -1; the others keep theirs.
+
+    work: a limit on the placements that are tried. Returns the offsets of all items, in bytes, and the work that was
+    used; no offsets (None) if the work finds no plan up to a quarter above the lower bound. The same arguments give the
+    same plan.
+    """
+    kept = given >= 0
+    bound = max(lower_bound(items), height(items[kept], given[kept]) if kept.any() else 0)
+    keys = Keys(items, sections(items))
+    left = work
+    for number in range(_ATTEMPTS * len(_HIGHER)):
+        part = _HIGHER[number // _ATTEMPTS]
+        attempt = Attempt(keys, bound + (bound // part if part else 0), number % _ATTEMPTS, given)
+        if attempt.run(max(left // 4, 1)):
+            return attempt.offset, work - left + attempt.used
+        left -= attempt.used
+        if left <= 0:
+            break
+    return None, work - left

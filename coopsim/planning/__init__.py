@@ -1,6 +1,7 @@
 """Plan an iteration of a trace that is known beforehand (docs/policies-ours.md). Replays follow the plans.
 
-recompute/ says what is cheapest to be without where memory is fullest, makes decisions fit and takes back what was too
-much; offload/ does so with copies to the host; dry_run/ counts what an iteration costs under given decisions; place.py
-finds the addresses; made.py and make.py put them together (with_copies.py, if values may be offloaded).
+lower.py makes arrays of the trace (program.py). select.py, cut.py and segments.py say what is cheapest to be without
+where memory is fullest; prune.py takes back what was too much. away.py, copy_prices.py and adjust_copies.py decide
+about copies to the host. dry_run.py counts what an iteration costs by given decisions; place.py finds the addresses;
+made.py and make.py put them together (with_copies.py, if values may be offloaded).
 """

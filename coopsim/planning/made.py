@@ -1,13 +1,18 @@
 """What plans are made of: what to begin with, how it is made to fit, and the addresses of what it asks for."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.run import dry_run
-from coopsim.planning.dry_run.state import (
+from coopsim.planning.adjust_copies import prefetch, take_back
+from coopsim.planning.away import Away, Taken, restore, taken
+from coopsim.planning.cut import decide_at
+from coopsim.planning.cut_graph import Cut
+from coopsim.planning.dry_run import dry_run
+from coopsim.planning.dry_run_state import (
     D_AWAYS,
     D_COST,
     D_COUNT,
@@ -19,18 +24,35 @@ from coopsim.planning.dry_run.state import (
     Q_VALUE,
     DryRun,
 )
-from coopsim.planning.offload.away import Away
-from coopsim.planning.offload.prefetch import prefetch
-from coopsim.planning.offload.take_back import take_back
 from coopsim.planning.place import place
-from coopsim.planning.plan import Plan
-from coopsim.planning.recompute.cut import decide_at
-from coopsim.planning.recompute.cut_graph import Cut
-from coopsim.planning.recompute.prune import prune
-from coopsim.planning.recompute.select import select
-from coopsim.planning.remembered import Begin
+from coopsim.planning.program import NEVER
+from coopsim.planning.prune import prune
+from coopsim.planning.request import Plan
+from coopsim.planning.select import select
 from coopsim.planning.selection import Selection, keep_all
-from coopsim.program.arrays import NEVER
+
+Begin = Callable[[int], float]  # decisions to begin with in a budget; the least that then can be, negative: none
+
+
+class Remembered:
+    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless.
+
+    waits: ops may wait for its copies.
+    """
+
+    def __init__(self, D: DryRun, chosen: Selection, begin: Begin, *, waits: bool) -> None:
+        self.D, self.chosen, self.begin, self.waits = D, chosen, begin, waits
+        self.known: tuple[int, float, Taken] | None = None
+        self.hopeless = False  # nothing fits from it, however many dry runs there are
+
+    def __call__(self, budget: int) -> float:
+        if self.known is not None and self.known[0] == budget:
+            restore(self.D, self.chosen, self.known[2])
+            return self.known[1]
+        least = self.begin(budget)
+        self.known = budget, least, taken(self.D, self.chosen)
+        return least
+
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time

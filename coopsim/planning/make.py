@@ -5,21 +5,13 @@ from itertools import product
 from typing import Any
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.run import dry_run
-from coopsim.planning.dry_run.state import (
-    D_COST,
-    DryRun,
-    new_dry_run,
-)
-from coopsim.planning.least import least_bytes
-from coopsim.planning.made import fullest, keep_or_cut, make_fit, with_addresses
-from coopsim.planning.plan import Plan
-from coopsim.planning.recompute import segments
-from coopsim.planning.recompute.cut_graph import Cut, new_cut
-from coopsim.planning.remembered import Begin
-from coopsim.planning.request import Request
-from coopsim.planning.selection import Selection, exceeds, keep_all, selection
-from coopsim.planning.start import Start
+from coopsim.planning import segments
+from coopsim.planning.cut_graph import Cut, new_cut
+from coopsim.planning.dry_run import dry_run
+from coopsim.planning.dry_run_state import D_COST, DryRun, new_dry_run
+from coopsim.planning.made import Begin, fullest, keep_or_cut, make_fit, with_addresses
+from coopsim.planning.request import Plan, Request, Start
+from coopsim.planning.selection import Selection, exceeds, keep_all, least_bytes, selection
 from coopsim.planning.with_copies import with_copies
 
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried

@@ -8,9 +8,8 @@ from coopsim.kernel import state as s
 from coopsim.planner.exact import FOUND, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Ints, Items
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import sections
-from coopsim.planning.dry_run.state import Q_BYTES, Q_FROM, Q_UNTIL
+from coopsim.planner.sections import Keys, sections
+from coopsim.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back

@@ -1,17 +1,82 @@
-"""What is asked for: an iteration of a trace under a policy, in so much memory, and what its plan has to keep to."""
+"""What is asked for: an iteration of a trace under a policy, in so much memory; and the plan that answers.
 
-from dataclasses import dataclass
+An *idle interval* of a value is the time from when it is made, or from one of its uses, to its next use (or to its
+end). The one after the first k uses of value v has the number v + V[v, USES] + k. A value is in memory throughout it
+(STAY), is dropped as it begins and stays dropped until the next use (LEAVE), or is dropped and stays from when a
+recomputation of others needs it (LEAVE_ONCE).
+"""
+
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from coopsim import link
 from coopsim.allocators import ARENA, Allocator
+from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
+from coopsim.planning.lower import lower
+from coopsim.planning.program import Program
 from coopsim.policies import Policy
-from coopsim.program.arrays import Program
-from coopsim.program.lower import lower
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, RandomOps, Release, Role
+
+STAY, LEAVE, LEAVE_ONCE = range(3)
+REQUEST_VALUE, REQUEST_ADDRESS = range(2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Decisions for all idle intervals, and for each request of the iteration, in order, its value and address."""
+
+    decisions: Any
+    until: s.Array
+    requests: s.Array
+    away: s.Array  # its copies, in order (kernel/state.py)
+    cost: int  # decision cost of the recomputations of the iteration
+    peak: int  # most bytes in memory
+    height: int  # the end of the highest of them
+
+    def __post_init__(self) -> None:
+        for array in (self.decisions, self.until, self.requests, self.away):
+            array.setflags(write=False)
+
+
+@dataclass(frozen=True)
+class Copying:
+    """What copies take: rows as State.copies at the start of an iteration (HOST_AT: 0 if the host has a copy then),
+    rates, the host's bytes for them, and for how long the engines are busy at first.
+
+    first: OFFLOADABLE without parameters and the like, which are offloaded only where nothing else fits: they come back
+    to other places, and the next iteration has to be planned around these. lasting: these may go before an op has used
+    them, and first of all where nothing else fits. absent: values that only the host has when the iteration begins.
+    leaving: those that only the host has to have when it ends.
+    """
+
+    rows: s.Array
+    first: s.Array
+    rate_mb_s: int
+    shared_rate_mb_s: int
+    host_budget: int
+    out_busy: int
+    in_busy: int
+    lasting: bool = False
+    absent: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    leaving: s.Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The addresses of what is in memory when an iteration begins, in the order of Program.initial.
+
+    copying: None where nothing may be offloaded.
+    """
+
+    placed: s.Array
+    copying: Copying | None = None
+
 
 _USUAL = ReplayOptions()
 _ROOMY = 4  #: times the budget, the size of an arena in which addresses are always found

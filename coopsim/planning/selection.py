@@ -1,4 +1,7 @@
-"""Idle intervals of values, what is decided for them, and by how much an iteration exceeds the budget."""
+"""Idle intervals of values, what is decided for them, and by how much an iteration exceeds the budget.
+
+The fewest bytes in which an iteration could run: where these are more than there are, no plan is looked for.
+"""
 
 from typing import Any
 
@@ -8,9 +11,9 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.planning.dry_run.state import FOR_OTHERS, HERE, NEED, DryRun
-from coopsim.planning.plan import LEAVE, STAY
-from coopsim.planning.start import Copying
+from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun
+from coopsim.planning.program import Program
+from coopsim.planning.request import LEAVE, STAY, Copying
 
 # idle: a row per idle interval of a value. I_AFTER, I_BEFORE: the ops of the program between which it lies; the last
 # interval of a value ends with the last op that needs it, as far as that is known from the decisions so far. I_ENDS: of
@@ -138,3 +141,33 @@ def exceeds(D: DryRun, budget: int) -> float:
         if D.peak[op] > budget:
             total += float(D.peak[op] - budget)
     return total
+
+
+def least_bytes(program: Program, copying: Copying | None) -> int:
+    """Most bytes while an op of the program runs, if nothing is there but what it needs and what cannot leave.
+
+    What cannot leave is what may neither be made again nor be offloaded. A lower bound for any plan: a new version that
+    may take over the place of the older one counts as nothing.
+    """
+    V, O = program.values, program.ops  # noqa: E741
+    stays = V[:, s.EVICTABLE] == 0
+    if copying is not None:
+        stays &= copying.rows[:, s.OFFLOADABLE] == 0
+    here = np.zeros(len(V), np.bool_)
+    here[program.initial] = stays[program.initial]
+    held = most = int(V[here, s.BYTES].sum())
+    for kind, at in program.events.tolist():
+        if kind == s.RUN:
+            ins, outs = program.ins[O[at, s.INS] : O[at + 1, s.INS]], program.outs[O[at, s.OUTS] : O[at, s.TEMPS]]
+            inside = program.outs[O[at, s.TEMPS] : O[at + 1, s.OUTS]]
+            moved = outs[V[outs, s.IN_PLACE] == 1]
+            made = outs[V[outs, s.IN_PLACE] == 0]
+            needed = (ins[~here[ins]], made, inside)
+            most = max(most, held + sum(int(V[values, s.BYTES].sum()) for values in needed))
+            gone, new = V[moved, s.OLDER], outs[stays[outs]]
+            held += int(V[new, s.BYTES].sum()) - int(V[gone[here[gone]], s.BYTES].sum())
+            here[gone], here[new] = False, True
+        elif kind in (s.DROP, s.GONE) and here[at]:
+            here[at] = False
+            held -= int(V[at, s.BYTES])
+    return most

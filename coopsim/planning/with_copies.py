@@ -5,17 +5,15 @@ from functools import partial
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.run import dry_run
-from coopsim.planning.dry_run.state import D_COST, D_COUNT, DryRun
-from coopsim.planning.made import fullest, keep_or_cut, make_fit, with_addresses
-from coopsim.planning.offload.away import Away, Taken, forget, restore, taken
-from coopsim.planning.offload.copy_prices import CopyPrices
-from coopsim.planning.offload.make_room import make_room
-from coopsim.planning.plan import Plan
-from coopsim.planning.recompute.cut_graph import Cut
-from coopsim.planning.remembered import Begin, Remembered
+from coopsim.planning.adjust_copies import make_room
+from coopsim.planning.away import Away, Taken, forget, restore, taken
+from coopsim.planning.copy_prices import CopyPrices
+from coopsim.planning.cut_graph import Cut
+from coopsim.planning.dry_run import dry_run
+from coopsim.planning.dry_run_state import D_COST, D_COUNT, DryRun
+from coopsim.planning.made import Begin, Remembered, fullest, keep_or_cut, make_fit, with_addresses
+from coopsim.planning.request import Copying, Plan
 from coopsim.planning.selection import I_OPEN, Selection, is_open, keep_all
-from coopsim.planning.start import Copying
 
 _EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
 
@@ -142,7 +140,7 @@ def _begin_with_copy_prices(D: DryRun, chosen: Selection, graph: Cut, budget: in
 
 
 def _begin_offload(D: DryRun, chosen: Selection, budget: int, **late: bool) -> float:
-    """All values stay, but for what is offloaded because more would be in memory than fits (make_room.py)."""
+    """All values stay, but for what is offloaded because more would be in memory than fits (make_room)."""
     _forget_copies(D, chosen)
     keep_all(D)
     make_room(Away(D, chosen, budget), **late)

@@ -13,6 +13,7 @@ from coopsim.policies import Policy
 from coopsim.replay.once import Replay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
+from coopsim.trace.build import TraceBuilder
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
@@ -102,3 +103,12 @@ def _bytes(budget: int | str, trace: Trace, allocator: Allocator) -> int:
     from coopsim.trace.measure import peak_bytes
 
     return parse(budget, peak_bytes(trace, allocator.granule))
+
+
+def warm_up(allocator: Allocator | str = "arena") -> None:
+    """Compile in this process, so that others find the machine code."""
+    b = TraceBuilder()
+    x, y = b.storage(512, "input", alive_at_start=True), b.storage(512)
+    b.op("aten.relu.default", reads=[x], creates=[y], cost_ns=1)
+    b.free(y)
+    measure(b.build({}), "coop", 32 << 20, allocator, ReplayOptions(steps=1))

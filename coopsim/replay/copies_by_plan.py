@@ -1,6 +1,6 @@
 """The copies of a plan: before which op each begins, and when a value that has been copied leaves.
 
-planning/dry_run/copies.py goes through them in the same order, and says what only a replay has to check.
+planning/dry_run_copies.py goes through them in the same order, and says what only a replay has to check.
 """
 
 from coopsim.kernel import state as s

@@ -6,8 +6,8 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import call_search
 from coopsim.kernel.jit import inlined, kernel, now_ns
 from coopsim.replay.host import discard, is_back, offload, offloads, wait
-from coopsim.replay.loss.cache import invalidate
-from coopsim.replay.loss.relatives import join_evicted
+from coopsim.replay.loss import join_evicted
+from coopsim.replay.loss_cache import invalidate
 from coopsim.replay.memory import assign, carve, largest_hole, list_blocks, log, run_needed, uncarve
 from coopsim.replay.plan import take_planned
 from coopsim.replay.preferred import has_preferred, preferred_address

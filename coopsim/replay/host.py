@@ -7,8 +7,8 @@ docs/replay-copies.md is the specification. Nothing here is asked or done where 
 from coopsim.kernel import codes, engine
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.replay.loss.cache import invalidate
-from coopsim.replay.loss.relatives import join_evicted
+from coopsim.replay.loss import join_evicted
+from coopsim.replay.loss_cache import invalidate
 from coopsim.replay.memory import log
 
 _span = inlined(engine.span)

@@ -5,11 +5,10 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.evict import allocate, drop
+from coopsim.replay.evicted_sets import join_set, leave_class
 from coopsim.replay.host import discard, hand_on, offloads
-from coopsim.replay.loss.cache import invalidate
-from coopsim.replay.loss.classes import leave_class
-from coopsim.replay.loss.relatives import forget
-from coopsim.replay.loss.union_find import join_set
+from coopsim.replay.loss import forget
+from coopsim.replay.loss_cache import invalidate
 from coopsim.replay.memory import assign, log
 from coopsim.replay.plan import follows_plan, stays
 from coopsim.replay.preferred import end_step, has_preferred

@@ -3,7 +3,7 @@
 from coopsim.allocators.at_address import carve_at
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
-from coopsim.planning.plan import LEAVE, LEAVE_ONCE, REQUEST_ADDRESS, REQUEST_VALUE
+from coopsim.planning.request import LEAVE, LEAVE_ONCE, REQUEST_ADDRESS, REQUEST_VALUE
 
 
 @kernel

@@ -1,4 +1,8 @@
-"""Run a replay whose iterations follow plans, and begin anew where one runs out of memory."""
+"""Run a replay whose iterations follow plans, and begin anew where one runs out of memory.
+
+A step that runs out of memory before it has updated anything begins anew with other choices: which budgets a policy
+fits is chance where memory is short, as one value in the way decides.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,23 +13,46 @@ import numpy as np
 
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
+from coopsim.planning.away import USED_FIRST
 from coopsim.planning.make import make
-from coopsim.planning.offload.away import USED_FIRST
-from coopsim.planning.plan import Plan
-from coopsim.planning.request import Request
-from coopsim.planning.start import Copying, Start
+from coopsim.planning.offloadable import offloadable
+from coopsim.planning.request import Copying, Plan, Request, Start
 from coopsim.policies import Policy
-from coopsim.program.offloadable import offloadable
+from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.host import wait
 from coopsim.replay.loop import run
-from coopsim.replay.tries import for_first_step, for_later_steps
-from coopsim.types import Phase, Planning
+from coopsim.types import Phase, Placement, Planning, Search
+
+
+def for_first_step(policy: Policy) -> list[Policy]:
+    """As itself, as Coop, and with other windows and another placement."""
+    coop = replace(
+        policy,
+        cost=COOP.cost,
+        divisor=COOP.divisor,
+        recency=COOP.recency,
+        search=COOP.search,
+        placement=COOP.placement,
+    )
+    return [policy, coop, *for_later_steps(policy)[1:]]
+
+
+def for_later_steps(policy: Policy) -> list[Policy]:
+    """As it is, and with other windows, another placement, or both; the cost that it goes by is the same."""
+    search = Search.WINDOW if policy.search != Search.WINDOW else Search.WINDOW_THRIFTY
+    placement = Placement.TWO_ENDED if policy.placement != Placement.TWO_ENDED else Placement.PREFERRED
+    return [
+        policy,
+        replace(policy, search=search),
+        replace(policy, placement=placement),
+        replace(policy, search=search, placement=placement),
+    ]
 
 
 class PlannedRun:
     """Runs a replay, iteration by iteration as planned: offline every one, else the repetitions of a trace of one step.
 
-    A step that runs out of memory begins anew with other choices (tries.py), and those after it go on with them. All
+    A step that runs out of memory begins anew with other choices, and those after it go on with them. All
     is then run again from the start, which comes to the same; plans are kept for that.
     """
 

@@ -5,7 +5,7 @@ cost. When a step ends, cost classes are put in the order of that cost per byte,
 those bytes. So neighbours are alike, and a window that frees many bytes need take nothing expensive. Values so large
 that they would only break memory up have no preferred address, and where most bytes are theirs nothing has.
 
-Cost classes are numbered in program/costs.py.
+Cost classes are numbered in planning/program.py.
 """
 
 from coopsim.kernel import codes

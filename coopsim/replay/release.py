@@ -9,9 +9,8 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.evict import drop
-from coopsim.replay.loss.cache import invalidate, is_evicted
-from coopsim.replay.loss.relatives import leave_evicted
-from coopsim.replay.loss.walks import is_needed, resident_above
+from coopsim.replay.loss import is_needed, leave_evicted, resident_above
+from coopsim.replay.loss_cache import invalidate, is_evicted
 from coopsim.replay.memory import pin
 
 

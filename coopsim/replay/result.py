@@ -6,7 +6,7 @@ import numpy as np
 
 from coopsim import policies
 from coopsim.kernel import state as s
-from coopsim.program.arrays import Program
+from coopsim.planning.program import Program
 from coopsim.replay.once import Replay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule

@@ -5,11 +5,10 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.copies_by_plan import copy_by_plan
 from coopsim.replay.evict import allocate, drop
+from coopsim.replay.evicted_sets import hand_on_node
 from coopsim.replay.host import discard, fetch, is_back, offloads, wait_for_inputs
-from coopsim.replay.loss.cache import invalidate
-from coopsim.replay.loss.relatives import leave_evicted
-from coopsim.replay.loss.union_find import hand_on_node
-from coopsim.replay.loss.walks import is_needed
+from coopsim.replay.loss import is_needed, leave_evicted
+from coopsim.replay.loss_cache import invalidate
 from coopsim.replay.memory import assign, log, log_in, pin
 from coopsim.replay.plan import follows_plan, leaves
 from coopsim.replay.release import try_banish

@@ -8,11 +8,9 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.call import call_score
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.replay.evicted_sets import cost_of_listed, cost_with_sets, list_classes
 from coopsim.replay.host import can_offload, can_recompute, offloads, price, room_on_host
-from coopsim.replay.loss.classes import cost_of_listed, list_classes
-from coopsim.replay.loss.projection import back_and_memory, forward, project
-from coopsim.replay.loss.union_find import cost_with_sets
-from coopsim.replay.loss.walks import evicted_above, evicted_below
+from coopsim.replay.loss import back_and_memory, evicted_above, evicted_below, forward, project
 
 _MARGIN = 1 + 1e-9
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation

@@ -6,7 +6,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.replay.host import can_offload, can_recompute, offloads, room_on_host
-from coopsim.replay.loss.projection import project
+from coopsim.replay.loss import project
 from coopsim.replay.preferred import has_preferred, note
 from coopsim.replay.score import cost_of_loss, divided, is_hopeless, score, terms_of
 

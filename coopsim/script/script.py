@@ -27,7 +27,7 @@ class Script:
     `variables` are set in its environment. `plugin` is the module of a plugin, code that runs in the script's processes
     and is given `told` (running/plugin.py); "" for none. `workspaces` is what cuDNN asks for on the phantom GPU
     (phantom/workspaces.py). `steps` is the number of optimizer steps after which the script is ended (None: it ends by
-    itself). `masks` is what masks keep (observe/data/masks.py). `replay_steps`, `lengths`: judge it by a long run of so
+    itself). `masks` is what masks keep (observe/masks.py). `replay_steps`, `lengths`: judge it by a long run of so
     many steps, of lengths as in that file (running/longer.py). `watched`: whether its ops are seen (task.py).
     """
 

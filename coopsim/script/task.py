@@ -22,7 +22,7 @@ class Task:
     with a PLUGIN (running/plugin.py), which is called with `told` once torch is imported; what the plugin's `end`
     returns goes into the report. `explains` is off where running out of memory is expected: then what was alive at that
     moment is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
-    itself. `masks` is what masks keep (observe/data/masks.py). `watched` is off where no op is to be seen: only peaks,
+    itself. `masks` is what masks keep (observe/masks.py). `watched` is off where no op is to be seen: only peaks,
     steps and what the allocator says are reported then, and data on the device are zeros.
     """
 

@@ -22,7 +22,7 @@ _LARGEST = 1 << 52  # bytes and nanoseconds up to here are exact in doubles, twi
 
 
 @dataclass(frozen=True)
-class Program:
+class SimrdProgram:
     """Read-only arrays for the kernels (state.py names their columns), and what they are in the trace."""
 
     storages: s.Array
@@ -40,10 +40,10 @@ class Program:
     mixed_view: int  # an op that makes a view of one storage from several; -1 if there is none
 
 
-_cache: "weakref.WeakKeyDictionary[Trace, Program]" = weakref.WeakKeyDictionary()
+_cache: "weakref.WeakKeyDictionary[Trace, SimrdProgram]" = weakref.WeakKeyDictionary()
 
 
-def lower(trace: Trace) -> Program:
+def lower(trace: Trace) -> SimrdProgram:
     """The program of a trace, kept as long as the trace is. CoopsimError if simrd's rules give it no meaning."""
     if trace not in _cache:
         _cache[trace] = _Lowering(trace).program()
@@ -81,7 +81,7 @@ class _Lowering:
         self.events: list[tuple[int, int]] = []
         self.mixed_view = -1
 
-    def program(self) -> Program:
+    def program(self) -> SimrdProgram:
         trace = self.trace
         for x in np.flatnonzero(trace.alive_at_start).tolist():
             self._op(-1, s.CONSTANT, [], [x], 0, 0)
@@ -149,7 +149,7 @@ class _Lowering:
             self.members[storage].append(tensor)
         self.events.append((kind, number))
 
-    def _arrays(self) -> Program:
+    def _arrays(self) -> SimrdProgram:
         n, n_tensors, n_ops = len(self.owner), len(self.storage), len(self.op)
         nbytes = np.append(self.trace.bytes, 0)[self.owner]  # the last is NOTHING's
         tensors = np.zeros((n_tensors, s.T_COLUMNS), np.int64)
@@ -176,7 +176,7 @@ class _Lowering:
         table = np.zeros((len(edges), 2), np.int64)
         if edges:
             table[:, [s.END, s.SINCE]] = edges
-        return Program(
+        return SimrdProgram(
             storages=storages,
             tensors=tensors,
             ops=ops,

@@ -35,7 +35,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SnapshotBlock:
     """A part of a segment. `state`: allocated, pending or free; `requested_bytes` of a free block is stale."""
 
     address: int
@@ -54,7 +54,7 @@ class Segment:
     stream: int
     large: bool
     expandable: bool
-    blocks: tuple[Block, ...]
+    blocks: tuple[SnapshotBlock, ...]
     pool: Pool = DEFAULT
 
 
@@ -167,7 +167,7 @@ class _Reader:
                 raise SnapshotError(f"{self._path}: the blocks of the segment at {start:#x} do not lie side by side")
             size = self.whole(block, "size")
             requested = self.whole(block, "requested_size", size)
-            blocks.append(Block(at, size, requested, state, self.frames(block.get("frames"))))
+            blocks.append(SnapshotBlock(at, size, requested, state, self.frames(block.get("frames"))))
             at += size
         if at != start + nbytes:
             raise SnapshotError(f"{self._path}: the blocks of the segment at {start:#x} do not fill it")

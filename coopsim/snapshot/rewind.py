@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from coopsim.snapshot.chunks import oldest_first
-from coopsim.snapshot.model import Block, Pool, Segment, Snapshot
+from coopsim.snapshot.model import Pool, Segment, Snapshot, SnapshotBlock
 from coopsim.snapshot.unpickle import SnapshotError
 
 _GRANULE = 512
@@ -43,10 +43,10 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
                 del blocks[address]
             elif event.action == "free_completed":
                 _absent(blocks, address)
-                blocks[address] = Block(address, 0, event.nbytes, "pending")
+                blocks[address] = SnapshotBlock(address, 0, event.nbytes, "pending")
             elif event.action == "free_requested":
                 old = blocks[address]
-                blocks[address] = Block(address, old.nbytes, old.requested_bytes, "allocated", old.frames)
+                blocks[address] = SnapshotBlock(address, old.nbytes, old.requested_bytes, "allocated", old.frames)
             elif event.action in ("segment_alloc", "segment_map"):
                 _cut(ranges, address, end)
             elif event.action in ("segment_free", "segment_unmap"):
@@ -64,7 +64,7 @@ def rewind(snapshot: Snapshot) -> list[Segment]:
     return [_segment(r, blocks, followers, snapshot.path) for r in ordered]
 
 
-def _followers(snapshot: Snapshot, held: dict[int, Block]) -> dict[int, int]:
+def _followers(snapshot: Snapshot, held: dict[int, SnapshotBlock]) -> dict[int, int]:
     """Return where the next block begins, as seen while a block was held, by the address of a block of the start.
 
     The allocator uses the low end of a free block, so that what is allocated behind a block begins where that ends.
@@ -82,7 +82,7 @@ def _followers(snapshot: Snapshot, held: dict[int, Block]) -> dict[int, int]:
     return found
 
 
-def _absent(blocks: dict[int, Block], address: int) -> None:
+def _absent(blocks: dict[int, SnapshotBlock], address: int) -> None:
     if address in blocks:
         raise KeyError(address)
 
@@ -113,15 +113,17 @@ def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
         yield last
 
 
-def _segment(r: _Range, held: dict[int, Block], followers: dict[int, int], path: str) -> Segment:
-    inside: Sequence[Block] = sorted((b for a, b in held.items() if r.start <= a < r.end), key=lambda b: b.address)
-    blocks: list[Block] = []
+def _segment(r: _Range, held: dict[int, SnapshotBlock], followers: dict[int, int], path: str) -> Segment:
+    inside: Sequence[SnapshotBlock] = sorted(
+        (b for a, b in held.items() if r.start <= a < r.end), key=lambda b: b.address
+    )
+    blocks: list[SnapshotBlock] = []
     at = r.start
     for i, block in enumerate(inside):
         if block.address < at:
             raise SnapshotError(f"{path}: blocks overlap at {block.address:#x}")
         if block.address > at:
-            blocks.append(Block(at, block.address - at, 0, "free"))
+            blocks.append(SnapshotBlock(at, block.address - at, 0, "free"))
         limit = inside[i + 1].address if i + 1 < len(inside) else r.end
         size = block.nbytes or -(-max(block.requested_bytes, 1) // _GRANULE) * _GRANULE
         if not block.nbytes and r.large and not r.expandable:
@@ -130,8 +132,8 @@ def _segment(r: _Range, held: dict[int, Block], followers: dict[int, int], path:
                 size = end - block.address
         if block.address + size > limit:
             raise SnapshotError(f"{path}: blocks overlap at {block.address + size:#x}")
-        blocks.append(Block(block.address, size, block.requested_bytes, block.state, block.frames))
+        blocks.append(SnapshotBlock(block.address, size, block.requested_bytes, block.state, block.frames))
         at = block.address + size
     if at < r.end:
-        blocks.append(Block(at, r.end - at, 0, "free"))
+        blocks.append(SnapshotBlock(at, r.end - at, 0, "free"))
     return Segment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks), r.pool)

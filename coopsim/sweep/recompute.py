@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from coopsim import policies
 from coopsim.options import ReplayOptions
-from coopsim.program.lower import lower
+from coopsim.planning.lower import lower
 from coopsim.replay import measure
 from coopsim.sweep.from_size import Size, from_size
 from coopsim.trace.table import Trace

@@ -3,6 +3,11 @@
 Values are in memory, so bytes tell it all: an op waits for what last wrote the bytes that it reads, and for what last
 wrote or since read the bytes that it writes. That covers a result of another stream as well as memory that
 another stream has used before; whoever uses memory again waits on the GPU, not on the host.
+
+Copies to the host and back in the simulation in time: which tasks they wait for, which wait for them.
+
+As in a replay on demand (docs/replay-copies.md): a copy begins when all that was launched before it is done, an
+eviction's bytes are free when the copy to the host has ended, an op starts when its inputs have been fetched.
 """
 
 from bisect import bisect_right
@@ -106,7 +111,7 @@ def _accesses(tasks: Tasks, schedule: Schedule, trace: Trace) -> Iterable[tuple[
             ins = [where[v] for v in read_by[op] if v in where]
             # A version that takes over its predecessor's place has none of its own yet.
             outs = [where.get(v, where.get((v[0], v[1] - 1))) for v in made_by[op]]
-            if kinds[task] in TRANSFERS:  # these wait for all, and timeline/copies.py has who waits for them
+            if kinds[task] in TRANSFERS:  # these wait for all, and timeline/order.py has who waits for them
                 yield streams[task], [], []
             elif kinds[task] == Kind.COPY_IN:
                 yield streams[task], [], [where[s, 0]] if (s, 0) in where else []
@@ -133,3 +138,33 @@ def values(trace: Trace) -> tuple[list[list[Value]], list[list[Value]]]:
             version[s] += s not in aside
         made_by.append([(s, version[s]) for s in mutates + creates])
     return read_by, made_by
+
+
+def copy_waits(tasks: Tasks, schedule: Schedule, trace: Trace) -> list[tuple[int, ...]]:
+    """For each task, those that it waits for because of copies."""
+    read_by, _ = values(trace)
+    columns = zip(tasks.row.tolist(), tasks.stream.tolist(), tasks.kind.tolist(), strict=True)
+    of_row: dict[int, list[tuple[int, int, int]]] = {}
+    for task, (row, stream, kind) in enumerate(columns):
+        of_row.setdefault(row, []).append((task, stream, kind))
+    last: dict[int, int] = {}  # of each stream of ops, its last task
+    copied: dict[Value, int] = {}  # to the host, by this task
+    fetched: dict[Value, int] = {}
+    awaited: set[int] = set()  # the last copy to the host whose bytes have been given to others
+    found: list[tuple[int, ...]] = [()] * len(tasks)
+    for row, (action, _, op, storage, version, *_) in enumerate(schedule.rows()):
+        value = storage, version
+        if action == Action.EVICT and value in copied:
+            awaited = {max(awaited | {copied[value]})}
+        if action in GIVES_BACK:
+            fetched.pop(value, None)
+        elif action == Action.DISCARD:
+            copied.pop(value, None)
+        for task, stream, kind in of_row.get(row, ()):
+            if kind in TRANSFERS:
+                found[task] = tuple(sorted({*last.values(), *awaited}))
+                (copied if kind == Kind.OFFLOAD else fetched)[value] = task
+            else:
+                found[task] = tuple(sorted(awaited | {fetched[v] for v in read_by[op] if v in fetched}))
+                last[stream] = task
+    return found

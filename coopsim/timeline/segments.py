@@ -11,7 +11,8 @@ import numpy as np
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.allocators.caching.driver import FIRST_FIT
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests import Requests, of_schedule
+from coopsim.requests import Requests
+from coopsim.requests_of import of_schedule
 from coopsim.schedule import Schedule
 from coopsim.types import CoopsimError
 

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from coopsim.link import of_header
 from coopsim.schedule import Schedule
-from coopsim.timeline.copies import copy_waits
 from coopsim.timeline.engine import Run, run
-from coopsim.timeline.order import waits
+from coopsim.timeline.order import copy_waits, waits
 from coopsim.timeline.params import Params, load_params
 from coopsim.timeline.segments import DeviceCalls, device_calls
 from coopsim.timeline.work import NOTHING, TRANSFERS, WAIT_TO_FREE, Host, HostWork, Kind, Tasks, work

@@ -7,7 +7,7 @@ from coopsim.trace import Trace
 from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
 from coopsim.validate.host import Host
-from coopsim.validate.memory import Block, Content, Memory
+from coopsim.validate.memory import Content, JudgedBlock, Memory
 from coopsim.validate.program import Program, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
@@ -178,7 +178,7 @@ class Judge:
             return
         initial = self.iteration == 0 and self.next_op == 0 and value in self.program.initial
         initial = initial and content not in self.host.copies
-        if self.memory.put(Block(address, nbytes, content, made=initial), name) and not initial:
+        if self.memory.put(JudgedBlock(address, nbytes, content, made=initial), name) and not initial:
             self.reserved[content] = name
 
     def drop(self, action: Action, op: int, value: Value, address: int, nbytes: int) -> None:

@@ -10,7 +10,7 @@ Content = tuple[int, int, int]  # iteration, storage, version; -1, op, index for
 
 
 @dataclass(slots=True)
-class Block:
+class JudgedBlock:
     """Bytes that hold a content, once the op that makes it has run."""
 
     start: int
@@ -32,11 +32,11 @@ class Memory:
         self.segmented = segmented
         self.fault = fault
         self.used = 0
-        self.where: dict[Content, Block] = {}
-        self.at: dict[int, Block] = {}
+        self.where: dict[Content, JudgedBlock] = {}
+        self.at: dict[int, JudgedBlock] = {}
         self.starts: list[int] = []
 
-    def put(self, block: Block, name: str) -> bool:
+    def put(self, block: JudgedBlock, name: str) -> bool:
         """Let a block lie where it says; False, and a fault, if another lies there."""
         if not self.counter and not self._put_at_address(block, name):
             return False
@@ -48,7 +48,7 @@ class Memory:
         self.where[block.content] = block
         return True
 
-    def _put_at_address(self, block: Block, name: str) -> bool:
+    def _put_at_address(self, block: JudgedBlock, name: str) -> bool:
         end = block.start + block.bytes
         if block.start < 0 or (end > self.budget and not self.segmented):
             self.fault(Reason.OUT_OF_BOUNDS, f"{name} lies at {block.start} to {end}, out of {self.budget}")
@@ -63,7 +63,7 @@ class Memory:
         self.at[block.start] = block
         return True
 
-    def find(self, address: int, content: Content, name: str) -> Block | None:
+    def find(self, address: int, content: Content, name: str) -> JudgedBlock | None:
         """The block at this address, if it holds this content; a fault if not."""
         block = self.where.get(content) if self.counter else self.at.get(address)
         if block is None:
@@ -73,14 +73,14 @@ class Memory:
             block = None
         return block
 
-    def remove(self, block: Block) -> None:
+    def remove(self, block: JudgedBlock) -> None:
         del self.where[block.content]
         self.used -= block.bytes
         if not self.counter:
             del self.at[block.start]
             self.starts.pop(bisect.bisect_left(self.starts, block.start))
 
-    def rewrite(self, block: Block, content: Content) -> None:
+    def rewrite(self, block: JudgedBlock, content: Content) -> None:
         """The block holds something else from now on."""
         del self.where[block.content]
         block.content = content

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from coopsim.figures import save, strips, style
-from coopsim.figures.strips import Block, Frame
+from coopsim.figures.strips import Frame, StripBlock
 from coopsim.policies import find
 from coopsim.replay import replay
 from coopsim.trace.synth import make
@@ -66,12 +66,12 @@ def window() -> list[Frame]:
     return frames
 
 
-def _drawn(memory: Any, block: Any) -> Block:
+def _drawn(memory: Any, block: Any) -> StripBlock:
     if block.value < 0:
-        return Block(block.address, block.bytes, note="0")
+        return StripBlock(block.address, block.bytes, note="0")
     note = f"{memory.score(block.value):.3f}" if block.can_go else "barrier"
     kind = KINDS.get(block.value, "cheap") if block.can_go else "non-evictable"
-    return Block(block.address, block.bytes, LABELS.get(block.value, ""), kind, note)
+    return StripBlock(block.address, block.bytes, LABELS.get(block.value, ""), kind, note)
 
 
 #: Boxes of the flow: what is handed on, what is in it, and where it stands.

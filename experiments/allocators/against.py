@@ -22,7 +22,7 @@ from coopsim.oracle import oracle
 from coopsim.oracle.against import compare, smallest_card
 from coopsim.progress import progress
 from coopsim.replay import replay
-from coopsim.requests import of_schedule
+from coopsim.requests_of import of_schedule
 from coopsim.sweep import Grid
 from coopsim.sweep.grid import Point
 from coopsim.trace import Trace

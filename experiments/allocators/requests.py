@@ -10,7 +10,8 @@ import pandas as pd
 from coopsim.allocators.serving import SERVING, Result, gmlake, planned, release
 from coopsim.allocators.serving.layout import Options
 from coopsim.progress import progress
-from coopsim.requests import Requests, of_trace
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from coopsim.trace import load
 from experiments.common import arguments
 from experiments.common.pages import write_section

@@ -25,7 +25,7 @@ from coopsim.capture import Job, capture
 from coopsim.options import ReplayOptions
 from coopsim.progress import note
 from coopsim.replay import measure, warm_up
-from coopsim.requests.of_trace import of_trace
+from coopsim.requests_of import of_trace
 from coopsim.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import live_bytes, peak_bytes, round_up

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.data.device_data import DeviceData
+from coopsim.observe.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
 from coopsim.script import Script
 from coopsim.script.running import inside, start

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from coopsim import snapshot
-from coopsim.advise.placed import places
+from coopsim.advise.selfcheck import places
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.driver import CUDA
 from coopsim.allocators.caching.trial import attempt, smallest
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests import of_snapshot, of_trace
+from coopsim.requests_of import of_trace
+from coopsim.snapshot.requests import of_snapshot
 from coopsim.trace import Trace
 from experiments.gpu import names
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coopsim import files, prices
 from coopsim.phantom import card_file, profiles
-from coopsim.prices.tables import IEEE
+from coopsim.prices import IEEE
 from coopsim.snapshot import unpickle
 
 ROOT = Path(__file__).parent.parent.parent

@@ -16,7 +16,7 @@ from coopsim.calibrate.fit_prices import Table, fit, predict
 from coopsim.calibrate.grid_calls import Timed, timed
 from coopsim.files import replacing
 from coopsim.phantom import profiles
-from coopsim.prices.classes import FREE
+from coopsim.prices import FREE
 from coopsim.trace import load
 from experiments.gpu.calls import read
 from experiments.gpu.starts import STARTS

@@ -13,7 +13,7 @@ from pathlib import Path
 from coopsim import schedule as schedules
 from coopsim.oracle.against import compare
 from coopsim.oracle.gpu import Gpu
-from coopsim.requests import of_schedule
+from coopsim.requests_of import of_schedule
 from coopsim.types import Action
 from experiments.gpu import machine, names
 

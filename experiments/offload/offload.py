@@ -17,8 +17,7 @@ import pandas as pd
 from coopsim import prices
 from coopsim.figures import dots, memory_map, save, style
 from coopsim.phantom import profiles
-from coopsim.prices import Call
-from coopsim.prices.classes import class_of
+from coopsim.prices import Call, class_of
 from coopsim.progress import watch
 from coopsim.replay import replay, warm_up
 from coopsim.sweep import Grid, Processes, sweep

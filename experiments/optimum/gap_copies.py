@@ -16,7 +16,7 @@ import pandas as pd
 
 from coopsim import optimum
 from coopsim.link import Link
-from coopsim.optimum.planned import planned_step
+from coopsim.optimum.gap import planned_step
 from coopsim.options import ReplayOptions
 from coopsim.progress import progress
 from coopsim.trace import Trace

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.advise.selfcheck import best
-from coopsim.requests import of_snapshot
-from coopsim.requests.of_snapshot import device_bytes
 from coopsim.snapshot import read as read_snapshot
 from coopsim.snapshot import require_history
+from coopsim.snapshot.requests import device_bytes, of_snapshot
 from coopsim.types import CoopsimError
 
 

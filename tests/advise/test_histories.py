@@ -9,9 +9,10 @@ import pytest
 from coopsim.advise.selfcheck import Agreement, check
 from coopsim.kernel.rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECORD, TICK
 from coopsim.phantom import wheel
-from coopsim.requests import Requests, of_snapshot, of_trace
-from coopsim.requests.of_snapshot import device_bytes
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from coopsim.snapshot import Snapshot, read
+from coopsim.snapshot.requests import device_bytes, of_snapshot
 from coopsim.snapshot.to_trace import to_trace
 from coopsim.trace.check import check as check_trace
 from tests.conftest import Runner

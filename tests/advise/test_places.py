@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopsim.advise.placed import places
-from coopsim.advise.selfcheck import best, check
+from coopsim.advise.selfcheck import best, check, places
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE
-from coopsim.requests import of_snapshot
-from coopsim.requests.of_snapshot import device_bytes
 from coopsim.snapshot import Snapshot, read
-from coopsim.snapshot.model import Block, Event, Segment
+from coopsim.snapshot.model import Event, Segment, SnapshotBlock
+from coopsim.snapshot.requests import device_bytes, of_snapshot
 from coopsim.snapshot.rewind import rewind
 from tests.snapshot.history import History
 
@@ -36,9 +34,9 @@ def _two_segments(*, second: int = LOW) -> Snapshot:
     events.append(Event("alloc", last, 2 * MIB, 0))
     segments = []
     for base in sorted((HIGH, second)):
-        blocks = [Block(at, 9 * MIB, 9 * MIB, "allocated") for at in held if base <= at < base + 20 * MIB]
+        blocks = [SnapshotBlock(at, 9 * MIB, 9 * MIB, "allocated") for at in held if base <= at < base + 20 * MIB]
         state = "allocated" if base + 18 * MIB == last else "free"
-        blocks.append(Block(base + 18 * MIB, 2 * MIB, 2 * MIB, state))
+        blocks.append(SnapshotBlock(base + 18 * MIB, 2 * MIB, 2 * MIB, state))
         segments.append(Segment(base, 20 * MIB, 0, True, False, tuple(blocks)))
     return Snapshot("s.pickle", 0, "", tuple(segments), tuple(events))
 

@@ -9,9 +9,8 @@ from coopsim.advise.selfcheck import check
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, KIND, RELEASE
 from coopsim.phantom import wheel
-from coopsim.requests import of_snapshot
-from coopsim.requests.of_snapshot import device_bytes
 from coopsim.snapshot import read
+from coopsim.snapshot.requests import device_bytes, of_snapshot
 from tests.conftest import Runner
 
 PROGRAM = """

@@ -10,7 +10,7 @@ from coopsim.calibrate import shapes, table
 from coopsim.calibrate.fit_prices import predict
 from coopsim.calibrate.grid_calls import EVENTS_US, timed
 from coopsim.phantom import profiles
-from coopsim.prices.tables import IEEE
+from coopsim.prices import IEEE
 
 
 def test_prices_are_found_again() -> None:

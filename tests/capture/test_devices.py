@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coopsim import phantom, trace
-from coopsim.capture import CaptureError, Job, capture, fake
+from coopsim.capture import CaptureError, Job, capture, fake_guard
 from coopsim.observe.cost_table import read
 from tests.conftest import ROOT
 
@@ -148,7 +148,7 @@ def test_bad_tables(text: str, message: str, tmp_path: Path) -> None:
 
 def test_fake_tensors_are_refused_where_the_phantom_can_be_had(phantom_gpu: None) -> None:
     with pytest.raises(CaptureError, match=r"is a CUDA build: record without --device, on the phantom GPU"):
-        fake.variables()
+        fake_guard.variables()
 
 
 @pytest.mark.skipif(not CPU_PYTHON, reason="COOPSIM_CPU_PYTHON names no Python with a CPU build of torch")

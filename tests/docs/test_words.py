@@ -81,9 +81,9 @@ def test_a_word_would_be_found() -> None:
 #: Words in the code that are something else there: where, which, and what they are.
 IN_CODE = (
     ("coopsim/script/ranks/", r"scatters?", "the collective"),
-    ("coopsim/prices/classes.py", r"scatter", "the op"),
+    ("coopsim/prices.py", r"scatter", "the op"),
     ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
-    ("coopsim/prices/classes.py", r"scatters?", "ops of PyTorch's"),
+    ("coopsim/prices.py", r"scatters?", "ops of PyTorch's"),
     ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
     ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
     ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),

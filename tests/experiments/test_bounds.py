@@ -6,7 +6,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from coopsim.optimum.planned import planned_step
+from coopsim.optimum.gap import planned_step
 from coopsim.trace import load
 from coopsim.types import Outcome
 from tests.conftest import ROOT

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.figures import save, strips
-from coopsim.figures.strips import Block, Frame
+from coopsim.figures.strips import Frame, StripBlock
 from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.trace.synth import make
@@ -29,7 +29,7 @@ def test_what_lies_where(dtr: Schedule) -> None:
     assert [(p.label, p.bytes // MIB) for p in before if p.label] == [("input", 1), ("s4", 1), ("s6", 1), ("s8", 1)]
     assert [(p.address // MIB, p.bytes // MIB) for p in before if p.kind == "free"] == [(1, 3), (5, 1), (7, 1), (9, 1)]
     after = strips.blocks(dtr, row + 1, LABELS, KINDS)
-    assert Block(MIB, 3 * MIB, "wide", "new") in after
+    assert StripBlock(MIB, 3 * MIB, "wide", "new") in after
 
 
 def test_pieces_fill_the_budget_at_every_row(dtr: Schedule) -> None:
@@ -49,7 +49,7 @@ def test_a_counter_has_no_strips() -> None:
 
 def test_a_picture(dtr: Schedule, tmp_path: Path) -> None:
     row = strips.rows_of_searches(dtr)[0]
-    noted = [Block(0, 4 * MIB, "a", "expensive", "1.00"), Block(4 * MIB, 6 * MIB, note="0")]
+    noted = [StripBlock(0, 4 * MIB, "a", "expensive", "1.00"), StripBlock(4 * MIB, 6 * MIB, note="0")]
     frames = [
         Frame("before", strips.blocks(dtr, row, LABELS, KINDS), victims=frozenset({"s4"})),
         Frame("a window", noted, window=(0, 4 * MIB)),

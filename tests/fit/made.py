@@ -4,8 +4,7 @@ import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from coopsim.fit.case import Case
-from coopsim.fit.proposals import Proposals
+from coopsim.fit.proposals import Case, Proposals
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.fit import rows
 from coopsim.fit.remedies import evaluation
-from coopsim.fit.reporting import rows
 from tests.fit.made import too_large
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]

@@ -12,7 +12,7 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script
-from coopsim.script.reporting.report import Report
+from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
 #: Squares of all differences of n outputs with n targets, as one writes it by mistake.

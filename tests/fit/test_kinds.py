@@ -10,10 +10,9 @@ import pytest
 
 from coopsim.fit import Search, apply
 from coopsim.fit.batch import Batch
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
-from coopsim.fit.proposals import Proposals
+from coopsim.fit.proposals import Case, Proposals
 from coopsim.fit.remedies import checkpointing, lora, loss, microbatches, optimizers, precision
 from coopsim.fit.remedy import COUNTS_BATCHES
 from coopsim.fit.searching.progress import Runs

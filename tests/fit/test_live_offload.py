@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from coopsim.fit import rows
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.reporting import rows
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.progress import Runs

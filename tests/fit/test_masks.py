@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from coopsim.fit import Search
-from coopsim.fit.reporting.verdict import Fit
-from coopsim.observe.data.masks import Choice, checked
+from coopsim.fit.verdict import Fit
+from coopsim.observe.masks import Choice, checked
 from coopsim.script import Script
 
 MIB = 1 << 20

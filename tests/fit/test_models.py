@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.fit import rows
 from coopsim.fit.editing.copies import can_copy, copied
 from coopsim.fit.remedies import checkpointing, precision
-from coopsim.fit.reporting import rows
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.script import Script

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit.case import Case
+from coopsim.fit.proposals import Case
 from coopsim.fit.remedies import selective
-from coopsim.fit.survey import Block, Model, Op
+from coopsim.fit.survey import Model, ModelBlock, Op
 from coopsim.script import Script
 from tests.conftest import Runner
 
@@ -139,7 +139,7 @@ def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Ru
 def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
     """Two of four blocks recomputed but for products; and all, one of them wholly."""
     ops = (Op(PRODUCTS[0], 60, 10), Op("aten.gelu.default", 10, 40))
-    level = tuple(Block(str(i), 60, own=False, cached=False, statistics=False, ops=ops) for i in range(4))
+    level = tuple(ModelBlock(str(i), 60, own=False, cached=False, statistics=False, ops=ops) for i in range(4))
     found = Model(
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )

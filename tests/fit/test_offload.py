@@ -16,14 +16,14 @@ from coopsim.fit.remedy import Remedy
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
-from coopsim.fit.survey import Block, Model
+from coopsim.fit.survey import Model, ModelBlock
 from coopsim.script import Script
 from tests.conftest import Runner
 from tests.fit.made import too_large
 
 GIB = 1 << 30
 MIB = 1 << 20
-BLOCKS = tuple(Block(f"h.{i}", 100, own=False, cached=False, statistics=False) for i in range(6))
+BLOCKS = tuple(ModelBlock(f"h.{i}", 100, own=False, cached=False, statistics=False) for i in range(6))
 MODEL = Model(0, "Net", None, False, False, False, "net", "", "", (BLOCKS,))
 
 

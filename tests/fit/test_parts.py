@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit import batch, figures
+from coopsim.fit import batch, figures, rows
 from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import names, source
 from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.reporting import rows
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, progress, trials
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.trials import Trials
-from coopsim.fit.survey import Block, Model
+from coopsim.fit.survey import Model, ModelBlock
+from coopsim.fit.verdict import Fit
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
@@ -121,7 +120,7 @@ def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
 
 def test_the_largest_blocks_come_first_and_like_ones_in_order() -> None:
     level = [
-        Block(name, kept, own=False, cached=False, statistics=False)
+        ModelBlock(name, kept, own=False, cached=False, statistics=False)
         for name, kept in zip("abcd", (9, 100, 98, 30), strict=True)
     ]
     assert [b.name for b in checkpointing.ordered(level)] == ["b", "c", "d", "a"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coopsim.gate import Baseline
-from coopsim.gate.peaks import Peaks
+from coopsim.gate.baseline import Peaks
 from coopsim.script import Report, Script, run
 from tests.gate.scripts import KEEPS, SCRIPT
 

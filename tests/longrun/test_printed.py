@@ -8,7 +8,7 @@ import pytest
 from coopsim.cli.phantom_long import draw, rows
 from coopsim.longrun.run import Card, Run
 from coopsim.longrun.verdict import Verdict, judge
-from coopsim.script.reporting.words import of_host
+from coopsim.script.words import of_host
 from tests.longrun.made import MIB, varying
 
 LENGTHS = random.Random(5).choices(range(4, 40), k=150)

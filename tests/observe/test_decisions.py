@@ -4,7 +4,7 @@ import itertools
 import sys
 from typing import Any
 
-from coopsim.observe.data.syntax import Use, use
+from coopsim.observe.syntax import Use, use
 
 
 class Value:

@@ -3,12 +3,10 @@
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
 from coopsim.planning import made
-from coopsim.planning.dry_run.state import DryRun, new_dry_run
-from coopsim.planning.offload.away import Away
-from coopsim.planning.plan import LEAVE, LEAVE_ONCE, STAY, Plan
-from coopsim.planning.request import Request
+from coopsim.planning.away import Away
+from coopsim.planning.dry_run_state import DryRun, new_dry_run
+from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, Plan, Request, Start
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
-from coopsim.planning.start import Start
 
 
 class ByProgram:

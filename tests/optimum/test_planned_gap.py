@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from coopsim.optimum.planned import planned_step
+from coopsim.optimum.gap import planned_step
 from coopsim.policies import find
 from coopsim.trace.measure import peak_bytes
 from experiments.optimum.planned_gap import optima, trace_of

@@ -14,7 +14,7 @@ from coopsim.oracle import Gpu, Oracle, OracleError, available, gpu, oracle
 from coopsim.oracle.against import compare, smallest_card
 from coopsim.oracle.recording import load
 from coopsim.replay import replay
-from coopsim.requests import of_schedule, of_trace
+from coopsim.requests_of import of_schedule, of_trace
 from coopsim.schedule import Schedule, save
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes

@@ -15,7 +15,8 @@ from coopsim.allocators.caching import case
 from coopsim.allocators.caching.trial import attempt
 from coopsim.kernel.rows import ALLOCATE, KIND
 from coopsim.oracle.against import QUANTITIES, figures
-from coopsim.requests import of_schedule, of_snapshot
+from coopsim.requests_of import of_schedule
+from coopsim.snapshot.requests import of_snapshot
 from tests.conftest import ROOT
 
 CARD = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"

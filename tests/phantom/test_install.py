@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coopsim.phantom import build, compiled, install, wheel
+from coopsim.phantom import build, compilers, install, wheel
 from coopsim.phantom.errors import NoCudaTorchError
 
 
@@ -79,7 +79,7 @@ def test_without_an_installer(coopsim: Any, ran: list[list[str]], monkeypatch: p
 @pytest.mark.usefixtures("phantom_gpu")
 def test_a_releases_libraries_need_no_compiler(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = build.libraries()
-    monkeypatch.setattr(compiled, "folder", lambda *_: tmp_path)
+    monkeypatch.setattr(compilers, "folder", lambda *_: tmp_path)
     monkeypatch.setenv("CC", "no-such-compiler")
     folder = tmp_path / f"phantom-{build.key(wheel.find())}"
     folder.symlink_to(made)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from coopsim.planner import Items, plan
-from coopsim.planner.around import plan_around
 from coopsim.planner.items import lower_bound
-from coopsim.planner.strategy import DEFAULT_WORK
+from coopsim.planner.strategy import DEFAULT_WORK, plan_around
 
 
 def random_items(n: int, seed: int) -> Items:

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopsim.planner import Items, Plan, PlanError, lower_bound, plan
+from coopsim.planner import Items, OffsetPlan, PlanError, lower_bound, plan
 from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.minimalloc import read
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import parts, sections
+from coopsim.planner.sections import Keys, parts, sections
 from coopsim.validate.plan import plan_faults
 from tests.planner.instances import cut, least_height
 
@@ -23,7 +22,7 @@ DATA = os.environ.get("COOPSIM_MINIMALLOC_DATA", "")
 MINIMALLOC = dict.fromkeys("ABEFGHIK", 1048576) | {"C": 1039360, "D": 1048576, "J": 1048576}
 
 
-def judge(items: Items, found: Plan) -> list[str]:
+def judge(items: Items, found: OffsetPlan) -> list[str]:
     columns = (items.bytes, items.start, items.end, items.alignment, found.offset)
     return plan_faults(*(column.tolist() for column in columns), found.height)
 
@@ -155,7 +154,7 @@ def test_greedy_is_sound(items: Items) -> None:
     for best in (False, True):
         for order in Keys(items, sections(items)).greedy():
             offset = fit(items, order, best=best)
-            assert judge(items, Plan(offset, height(items, offset), lower_bound(items), 0, 0)) == []
+            assert judge(items, OffsetPlan(offset, height(items, offset), lower_bound(items), 0, 0)) == []
 
 
 @given(few_items(), st.integers(0, 12), st.booleans())

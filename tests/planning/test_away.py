@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.planning.make import make as plan_for
-from coopsim.planning.plan import Plan
-from coopsim.planning.request import Request
-from coopsim.planning.start import Start
+from coopsim.planning.request import Plan, Request, Start
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.metrics import summary
+from coopsim.planning.lower import lower
 from coopsim.planning.make import make
-from coopsim.planning.plan import Plan
-from coopsim.planning.request import Request
-from coopsim.planning.start import Start
+from coopsim.planning.program import Program
+from coopsim.planning.request import Plan, Request, Start
 from coopsim.policies.foresight import POLICY as FORESIGHT
-from coopsim.program.arrays import Program
-from coopsim.program.lower import lower
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes

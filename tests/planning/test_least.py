@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, given, settings
 
 from coopsim.link import Link
 from coopsim.planning import make as making
-from coopsim.planning.least import least_bytes
-from coopsim.planning.start import Copying
-from coopsim.program.lower import lower
-from coopsim.program.offloadable import copies
+from coopsim.planning.lower import lower
+from coopsim.planning.offloadable import copies
+from coopsim.planning.request import Copying
+from coopsim.planning.selection import least_bytes
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import InPlace, Pinning, Role

@@ -5,7 +5,7 @@ import pytest
 
 from coopsim.planner.items import Ints
 from coopsim.planning import place as p
-from coopsim.planning.dry_run.state import Q_BYTES, Q_COLUMNS, Q_FROM, Q_UNTIL
+from coopsim.planning.dry_run_state import Q_BYTES, Q_COLUMNS, Q_FROM, Q_UNTIL
 from tests.planner.instances import cut
 
 FIXED = 2

@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 
 from coopsim import optimum
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run.run import dry_run
-from coopsim.planning.dry_run.state import DryRun, new_dry_run
+from coopsim.planning import cut as c
+from coopsim.planning import cut_graph as graphs
+from coopsim.planning.dry_run import dry_run
+from coopsim.planning.dry_run_state import DryRun, new_dry_run
+from coopsim.planning.lower import lower
 from coopsim.planning.make import make
-from coopsim.planning.plan import LEAVE_ONCE
-from coopsim.planning.recompute import cut as c
-from coopsim.planning.recompute import cut_graph as graphs
-from coopsim.planning.request import Request
+from coopsim.planning.program import Program
+from coopsim.planning.request import LEAVE_ONCE, Request, Start
 from coopsim.planning.selection import keep_all
-from coopsim.planning.start import Start
 from coopsim.policies.foresight import POLICY as FORESIGHT
-from coopsim.program.arrays import Program
-from coopsim.program.lower import lower
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import InPlace, Pinning, Role

@@ -6,13 +6,12 @@ import pytest
 from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.live import schedules
-from coopsim.planning.dry_run.state import new_dry_run
+from coopsim.planning import segments
+from coopsim.planning.dry_run_state import new_dry_run
+from coopsim.planning.lower import lower
 from coopsim.planning.make import make
-from coopsim.planning.recompute import segments
-from coopsim.planning.request import Request
+from coopsim.planning.request import Request, Start
 from coopsim.planning.selection import keep_all
-from coopsim.planning.start import Start
-from coopsim.program.lower import lower
 from coopsim.schedule import GIVES_BACK
 from coopsim.trace import load_trace, synth
 from coopsim.trace.measure import peak_bytes

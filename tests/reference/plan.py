@@ -8,9 +8,8 @@ import numpy as np
 from coopsim.kernel.state import HOST_AT, OFFLOADABLE
 from coopsim.options import ReplayOptions
 from coopsim.planning.make import make
-from coopsim.planning.request import Request
-from coopsim.planning.start import Copying, Start
-from coopsim.program.offloadable import copies, offloadable
+from coopsim.planning.offloadable import copies, offloadable
+from coopsim.planning.request import Copying, Request, Start
 from coopsim.trace import Trace
 from coopsim.types import OffloadState
 from tests.reference.host import Host

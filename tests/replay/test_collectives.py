@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopsim.kernel.state import EVICTABLE
+from coopsim.planning.lower import lower
 from coopsim.policies import Policy
-from coopsim.program.lower import lower
 from coopsim.replay import replay
 from coopsim.simrd import replay_simrd
 from coopsim.trace import Trace, TraceBuilder

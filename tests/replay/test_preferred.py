@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.program.costs import cost_classes, octave
-from coopsim.program.lower import lower
+from coopsim.planning.lower import lower
+from coopsim.planning.program import cost_classes, octave
 from coopsim.replay import preferred
 from coopsim.trace.synth import make as synth
 from coopsim.types import InPlace, Pinning

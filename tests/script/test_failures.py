@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coopsim.script import Script
-from coopsim.script.reporting.process import Held, OutOfMemory, ProcessReport, ScriptError
+from coopsim.script.process import Held, OutOfMemory, ProcessReport, ScriptError
 from coopsim.script.running import failures
 from coopsim.script.watching import probe
 from coopsim.types import CoopsimError

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopsim.script import Report
-from coopsim.script.searching.largest import Largest, search
+from coopsim.script.largest import Largest, search
 from coopsim.types import CoopsimError
 from tests.processes import command_of, descendants, until
 

@@ -6,10 +6,10 @@ import pytest
 
 from coopsim.cli import phantom_largest
 from coopsim.cli.phantom import text_of
-from coopsim.fit.reporting.verdict import Fit
+from coopsim.fit.verdict import Fit
 from coopsim.script import OutOfMemory, Report, Script
+from coopsim.script.largest import Largest
 from coopsim.script.memory import TOO_CLOSE, is_close
-from coopsim.script.searching.largest import Largest
 
 MIB = 1 << 20
 CARD = 24259 * MIB  # an RTX 3090

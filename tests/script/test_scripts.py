@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coopsim import trace
-from coopsim.script import Script
-from coopsim.script.reporting.report import Report
-from coopsim.script.searching import smallest
+from coopsim.script import Script, smallest
+from coopsim.script.report import Report
 from tests.script.command import SCRIPTS, phantom_run, report_of
 
 MIB = 1 << 20

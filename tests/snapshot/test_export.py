@@ -7,9 +7,10 @@ import pytest
 
 from coopsim.kernel.rows import AMOUNT, KIND
 from coopsim.replay import replay
-from coopsim.requests import of_schedule, of_snapshot
+from coopsim.requests_of import of_schedule
 from coopsim.schedule import save
 from coopsim.snapshot import read
+from coopsim.snapshot.requests import of_snapshot
 from coopsim.snapshot.unpickle import load
 from coopsim.trace import Trace
 from coopsim.trace import save as save_trace

@@ -10,8 +10,8 @@ import pytest
 
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests import of_snapshot
 from coopsim.snapshot import read
+from coopsim.snapshot.requests import of_snapshot
 from tests.conftest import Runner
 from tests.phantom import cuda12
 

@@ -9,8 +9,8 @@ import pytest
 from coopsim.advise.selfcheck import best
 from coopsim.allocators.caching.version import between
 from coopsim.phantom import wheel
-from coopsim.requests import of_snapshot
 from coopsim.snapshot import read
+from coopsim.snapshot.requests import of_snapshot
 from tests.conftest import Runner
 from tests.snapshot.history import History
 from tests.snapshot.pickles import ENTRY, MADE, SEGMENT, WHOLE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coopsim.allocators import cuda_caching
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.replay import replay
-from coopsim.requests import of_schedule
+from coopsim.requests_of import of_schedule
 from coopsim.schedule import Schedule
 from coopsim.timeline import Host, Kind, Params, Timeline, load_params, simulate, summary
 from coopsim.timeline.memory import levels

@@ -1,10 +1,34 @@
-"""record_stream and the events that guard a freed block until the streams that used it have gone past them."""
+"""record_stream and the events that guard a freed block until the streams that used it have gone past them.
+
+Lists of links: the streams recorded on a block, and each stream's queue of events.
+"""
 
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.free import free_block
 from coopsim.allocators.caching.hashed import empty, end_of, enter, erase
-from coopsim.allocators.caching.links import drop_link, new_link
-from coopsim.kernel.jit import kernel
+from coopsim.kernel.jit import inlined, kernel
+
+
+@inlined
+def new_link(A: c.Caching, key: int, block: int) -> int:
+    """A link with nothing after it."""
+    link = A.K[c.K_LINK]
+    A.K[c.K_LINK] = A.L[link, c.L_NEXT]
+    A.K[c.K_LINKS_LEFT] -= 1
+    A.L[link, c.L_KEY] = key
+    A.L[link, c.L_BLOCK] = block
+    A.L[link, c.L_NEXT] = c.NONE
+    return link
+
+
+@inlined
+def drop_link(A: c.Caching, link: int) -> int:
+    """The link may be used again. Returns the one after it."""
+    following = A.L[link, c.L_NEXT]
+    A.L[link, c.L_NEXT] = A.K[c.K_LINK]
+    A.K[c.K_LINK] = link
+    A.K[c.K_LINKS_LEFT] += 1
+    return following
 
 
 @kernel

@@ -13,8 +13,8 @@ from coopsim.allocators.caching.malloc import free, malloc
 from coopsim.allocators.caching.perform import has_room
 from coopsim.allocators.caching.rounding import pool_of, round_size
 from coopsim.kernel import state as s
+from coopsim.kernel.call import where_present
 from coopsim.kernel.jit import kernel
-from coopsim.kernel.optional import where_present
 
 STREAM_OF_ALL = 0
 

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from typing import NamedTuple
 
-from coopsim.requests.requests import PHASES, Requests
+from coopsim.requests import PHASES, Requests
 from coopsim.types import Phase
 
 _FORWARD, _BACKWARD = PHASES.index(Phase.FORWARD), PHASES.index(Phase.BACKWARD)

@@ -8,6 +8,8 @@ out, and what it was compared with.
 
 from dataclasses import dataclass
 
+from coopsim.allocators.serving.gmlake_blocks import Handle, PBlocks, SBlocks, bytes_of, key, stream_of
+from coopsim.allocators.serving.gmlake_chunks import CHUNK, Clock, PBlock, SBlock, Uses
 from coopsim.allocators.serving.plain import (
     GRANULE,
     SMALL,
@@ -18,12 +20,7 @@ from coopsim.allocators.serving.plain import (
     rounded,
     segment_bytes,
 )
-from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
-from coopsim.allocators.serving.stitching.chunks import CHUNK, PBlock, SBlock
-from coopsim.allocators.serving.stitching.events import Clock, Uses
-from coopsim.allocators.serving.stitching.handles import Handle, bytes_of, key, stream_of
-from coopsim.allocators.serving.stitching.pblocks import PBlocks
-from coopsim.allocators.serving.stitching.sblocks import SBlocks
+from coopsim.allocators.serving.result import OutOfMemory, PeakMeter, Result
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
 from coopsim.types import GIB, MIB, CoopsimError
@@ -64,7 +61,7 @@ class GMLake:
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.meter = Meter()
+        self.meter = PeakMeter()
         self.small: dict[int, Segments] = {}  # by stream
         self.pblocks = PBlocks(self.meter)
         self.sblocks = SBlocks()

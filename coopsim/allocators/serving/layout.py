@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.serving.plain import GRANULE
-from coopsim.planner import Items, Plan, plan
-from coopsim.planner.around import plan_around
+from coopsim.planner import Items, OffsetPlan, plan
 from coopsim.planner.fit import height
 from coopsim.planner.items import lower_bound
-from coopsim.requests.requests import Ints, Requests
+from coopsim.planner.strategy import plan_around
+from coopsim.requests import Ints, Requests
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Layout:
     phase: Ints
     site: Ints
     lifetime: list[Lifetime]
-    plan: Plan
+    plan: OffsetPlan
     steps: list[int]
 
     def bytes_of(self, lifetime: Lifetime) -> int:
@@ -80,16 +80,16 @@ def lay_out(
     return Layout(nbytes, found.offset, start, last, phase, site, lifetime, found, [*firsts, horizon])
 
 
-def _stacked(items: Items, horizon: int, work: int) -> Plan:
+def _stacked(items: Items, horizon: int, work: int) -> OffsetPlan:
     stays = items.end >= horizon
     offset = np.cumsum(items.bytes * stays) - items.bytes
     above = plan(items[np.flatnonzero(~stays)], work)
     offset[~stays] = above.offset + int(items.bytes[stays].sum())
     bound = lower_bound(items)
-    return Plan(offset, height(items, offset), bound, bound, above.work)
+    return OffsetPlan(offset, height(items, offset), bound, bound, above.work)
 
 
-def _by_steps_or_at_once(items: Items, bounds: list[int], work: int) -> Plan:
+def _by_steps_or_at_once(items: Items, bounds: list[int], work: int) -> OffsetPlan:
     """The lower of a plan step by step, and a plan of all at once; the former, if they are equal."""
     by_steps = _step_by_step(items, bounds, work)
     if by_steps is not None and by_steps.height == by_steps.lower_bound:
@@ -98,7 +98,7 @@ def _by_steps_or_at_once(items: Items, bounds: list[int], work: int) -> Plan:
     return at_once if by_steps is None or at_once.height < by_steps.height else by_steps
 
 
-def _step_by_step(items: Items, bounds: list[int], work: int) -> Plan | None:
+def _step_by_step(items: Items, bounds: list[int], work: int) -> OffsetPlan | None:
     """A plan of each step around what the steps before it have placed; None if there is one step, or no such plan.
 
     What stays from step to step then lies where a plan of the first step alone would have it, so that a step that is
@@ -125,7 +125,7 @@ def _step_by_step(items: Items, bounds: list[int], work: int) -> Plan | None:
             offset[alive] = places
         used += spent
     bound = lower_bound(items)
-    return Plan(offset, height(items, offset), bound, bound, used)
+    return OffsetPlan(offset, height(items, offset), bound, bound, used)
 
 
 def _class(requests: Requests, start: int, end: int, horizon: int) -> Lifetime:

@@ -69,7 +69,7 @@ class Blocks:
             self._kept[id(module)] = max(self._kept[id(module)], kept)
 
     def levels(self, i: int) -> list[list[dict[str, Any]]]:
-        """Return the blocks of model number `i` by level, as dicts of the fields of survey.Block.
+        """Return the blocks of model number `i` by level, as dicts of the fields of survey.ModelBlock.
 
         `kept_bytes` is the most that a forward pass has kept, beyond its result; `ops` are those of the last one.
         """

@@ -22,7 +22,7 @@ from coopsim.script.watching.imports import AfterImport, now_or_after
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 
 
-class Meter:
+class StepMeter:
     """Sums up the costs of ops. A step ends when the first optimizer that is seen has stepped.
 
     `in_block` is called for every op that makes or changes data: with its name, its cost in ns, and the bytes it makes.

@@ -8,7 +8,7 @@ import torch
 from coopsim.fit.changes import Changes
 from coopsim.fit.inside import batches, checkpoint, optimizers, precision, sharded
 from coopsim.fit.inside.blocks import Blocks
-from coopsim.fit.inside.meter import Meter
+from coopsim.fit.inside.meter import StepMeter
 from coopsim.fit.inside.models import Models
 from coopsim.fit.inside.rough import Rough
 from coopsim.fit.remedies.loss import LINES
@@ -29,7 +29,7 @@ class ChangesPlugin:
         assert watch is not None, "fit runs scripts on the phantom GPU"
         changes = self._changes
         self._where = watch.recorder.where
-        self._meter = Meter(watch.recorder)
+        self._meter = StepMeter(watch.recorder)
         watch.after_compiled_step.append(self._meter.compiled_step_ended)
         watch.calls.begins.append(Rough().call_begins)
         self._models = Models()

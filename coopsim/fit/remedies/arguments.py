@@ -4,9 +4,9 @@ import shlex
 from dataclasses import replace
 
 from coopsim.fit.batch import with_option
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.edits import Edit, lines
+from coopsim.fit.proposals import Case
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 

@@ -2,9 +2,8 @@
 
 import re
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 from coopsim.script.ranks.fewest import asked
 

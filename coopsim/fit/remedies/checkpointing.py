@@ -8,13 +8,12 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Keep, Proposals, Request, first, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, Request, first, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Block, Model
+from coopsim.fit.survey import Model, ModelBlock
 
 _SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are not reordered
 
@@ -45,7 +44,7 @@ def propose_whole(case: Case) -> Proposals:
     yield from first(by_arguments(case, every[0]) if every else None)
 
 
-def by_arguments(case: Case, level: Sequence[Block]) -> Remedy | None:
+def by_arguments(case: Case, level: Sequence[ModelBlock]) -> Remedy | None:
     """Return the remedy, not tried yet, by which Hugging Face's Trainer recomputes all blocks; None if it cannot."""
     if not level or not all(block.own for block in level):
         return None
@@ -55,7 +54,7 @@ def by_arguments(case: Case, level: Sequence[Block]) -> Remedy | None:
     return arguments.proposal(case, "checkpointing", text, name, Changes(), same=same)
 
 
-def levels(case: Case) -> list[tuple[Block, ...]]:
+def levels(case: Case) -> list[tuple[ModelBlock, ...]]:
     """Return the blocks of all models that keep values for a backward pass, by level, the outermost level first.
 
     If none keeps any, they are those of the survey's first model. A model with fewer levels has its last in all others.
@@ -69,7 +68,7 @@ def levels(case: Case) -> list[tuple[Block, ...]]:
 
 
 def fewest(
-    case: Case, level: Sequence[Block], remedy: Callable[[int], Remedy]
+    case: Case, level: Sequence[ModelBlock], remedy: Callable[[int], Remedy]
 ) -> Generator[Request, Any, list[Remedy]]:
     """Find the fewest blocks of a level that suffice, by bisection from `guess`.
 
@@ -112,7 +111,7 @@ def guess(kept: Sequence[int], over_bytes: int) -> int:
     return len(kept)
 
 
-def ordered(level: Sequence[Block]) -> list[Block]:
+def ordered(level: Sequence[ModelBlock]) -> list[ModelBlock]:
     """Return the blocks in the order in which to choose them: the largest first, by the bytes that they keep.
 
     Those within 5 % of the largest left are in the model's order: the first blocks of a model are recomputed last, when
@@ -122,7 +121,7 @@ def ordered(level: Sequence[Block]) -> list[Block]:
     ['c', 'a', 'b']
     """
     left = list(level)
-    found: list[Block] = []
+    found: list[ModelBlock] = []
     while left:
         largest = max(b.kept_bytes for b in left)
         like = [b for b in left if b.kept_bytes >= largest * (1 - _SIMILAR)]
@@ -131,13 +130,13 @@ def ordered(level: Sequence[Block]) -> list[Block]:
     return found
 
 
-def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
+def proposal(case: Case, level: Sequence[ModelBlock], count: int) -> Remedy:
     """Return the remedy, not tried yet, that recomputes the first `count` of the blocks `ordered(level)`."""
     picked = set(ordered(level)[:count])
     return these(case, level, [b for b in level if b in picked])
 
 
-def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy:
+def these(case: Case, level: Sequence[ModelBlock], chosen: Sequence[ModelBlock]) -> Remedy:
     """Return the remedy, not tried yet, that recomputes the `chosen` blocks, of which there must be one, of a `level`.
 
     A model whose blocks its own gradient_checkpointing_enable can recompute is changed by that, others by wrappers. The
@@ -166,7 +165,7 @@ def these(case: Case, level: Sequence[Block], chosen: Sequence[Block]) -> Remedy
     return case.proposal("checkpointing", text, once(lines), changes, same=same, after_model=True)
 
 
-def tagged(block: Block, root: int) -> str:
+def tagged(block: ModelBlock, root: int) -> str:
     """Return a block's name in Changes.checkpoint, with its model's number in front unless that is `root` ("5:h.1")."""
     return block.name if block.root == root else f"{block.root}:{block.name}"
 
@@ -176,7 +175,7 @@ def once(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
 
 
-def _own(model: Model, others: Sequence[Block]) -> tuple[str, ...]:
+def _own(model: Model, others: Sequence[ModelBlock]) -> tuple[str, ...]:
     enable = f'{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{"use_reentrant": False}})'
     if not others:
         return (enable,)
@@ -185,7 +184,7 @@ def _own(model: Model, others: Sequence[Block]) -> tuple[str, ...]:
     return enable, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
 
 
-def _wrapped(model: Model, chosen: Sequence[Block]) -> tuple[str, ...]:
+def _wrapped(model: Model, chosen: Sequence[ModelBlock]) -> tuple[str, ...]:
     blocks = ", ".join(expressions(model, [b.name for b in chosen]))
     return (
         "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing",

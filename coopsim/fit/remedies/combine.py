@@ -4,9 +4,8 @@ import functools
 import itertools
 
 from coopsim.fit.batch import Batch
-from coopsim.fit.case import Case
 from coopsim.fit.editing.patch import certain
-from coopsim.fit.proposals import Keep, Proposals, RunsOut, Withdraw, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, RunsOut, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, compiled, microbatches, optimizers, precision, settings
 from coopsim.fit.remedy import Remedy
 

@@ -3,9 +3,8 @@
 A budget here is a value of AOTAutograd's activation_memory_budget: a fraction, 0 to 1, of what would be saved without.
 """
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 
 #: Fractions of the bytes that the partitioner would save, in the order of trials. The peak is not monotonic in them.

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.edits import Edit, abbreviated, lines
-from coopsim.fit.proposals import Keep, Note, Proposals, trial
+from coopsim.fit.proposals import Case, Keep, Note, Proposals, trial
 from coopsim.fit.remedy import Remedy
 from coopsim.script import Report
 from coopsim.script.running import host_limit

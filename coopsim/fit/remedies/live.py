@@ -2,9 +2,8 @@
 
 import shlex
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits, trial
+from coopsim.fit.proposals import Case, Keep, Note, Proposals, Withdraw, fits, trial
 from coopsim.fit.remedies.offload import shortage
 from coopsim.fit.remedy import Remedy
 from coopsim.live import settings

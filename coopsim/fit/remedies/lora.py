@@ -2,9 +2,8 @@
 
 from importlib import util
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Note, Proposals, trial
+from coopsim.fit.proposals import Case, Note, Proposals, trial
 from coopsim.text import human
 
 

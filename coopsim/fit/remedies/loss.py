@@ -5,9 +5,8 @@ In chunks it holds the logits and their gradient; by Liger's, these in chunks, o
 
 from importlib import util
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Proposals, first
+from coopsim.fit.proposals import Case, Proposals, first
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 

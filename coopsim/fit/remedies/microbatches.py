@@ -5,11 +5,10 @@ from collections.abc import Generator
 from typing import Any
 
 from coopsim.fit.batch import Batch
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import edits as edit
 from coopsim.fit.editing.edits import Edit
-from coopsim.fit.proposals import Keep, Note, Proposals, Request, trial
+from coopsim.fit.proposals import Case, Keep, Note, Proposals, Request, trial
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 

@@ -9,13 +9,12 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
-from coopsim.fit.proposals import Keep, Note, Proposals
+from coopsim.fit.proposals import Case, Keep, Note, Proposals
 from coopsim.fit.remedies import checkpointing
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Block
+from coopsim.fit.survey import ModelBlock
 from coopsim.text import human
 
 
@@ -36,7 +35,7 @@ def propose(case: Case) -> Proposals:
             return
 
 
-def proposal(case: Case, level: Sequence[Block], count: int) -> Remedy:
+def proposal(case: Case, level: Sequence[ModelBlock], count: int) -> Remedy:
     """Return the remedy, not tried yet, that offloads the first `count` of the blocks of a level, the largest first.
 
     Of several models, those with chosen blocks get a line each. Numbers may change: save_on_cpu gives back contiguous

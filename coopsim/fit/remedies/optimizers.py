@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import source
 from coopsim.fit.editing.edits import Edit, calls
-from coopsim.fit.proposals import Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError

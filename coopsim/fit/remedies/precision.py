@@ -3,9 +3,8 @@
 "precision": forward passes; "weights": weights, and with them gradients and the optimizer's state.
 """
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Proposals, first
+from coopsim.fit.proposals import Case, Proposals, first
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 

@@ -9,14 +9,13 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.names import expressions
 from coopsim.fit.figures import ratio
-from coopsim.fit.proposals import Keep, Proposals, Request, Run, Withdraw, fits, trial
+from coopsim.fit.proposals import Case, Keep, Proposals, Request, Run, Withdraw, fits, trial
 from coopsim.fit.remedies import checkpointing, settings
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Block, Model
+from coopsim.fit.survey import Model, ModelBlock
 from coopsim.script import Report
 
 _TRIES = 5  #: most runs to find how many blocks keep results
@@ -63,7 +62,7 @@ def propose(case: Case) -> Proposals:
         yield Keep(best)
 
 
-def _one_more(case: Case, level: Sequence[Block], save: Sequence[str]) -> Generator[Request, Any, Remedy | None]:
+def _one_more(case: Case, level: Sequence[ModelBlock], save: Sequence[str]) -> Generator[Request, Any, Remedy | None]:
     """Return recomputation of all blocks that saves the smallest other product, too, if it fits.
 
     It may take less memory than without, as recomputation ends at the last op that is needed.
@@ -102,7 +101,7 @@ def _least(case: Case, wanted: Choice, n: int) -> Generator[Request, Any, Remedy
     return best
 
 
-def _ranking(level: Sequence[Block]) -> list[str]:
+def _ranking(level: Sequence[ModelBlock]) -> list[str]:
     """Return the names of the blocks' products (_PRODUCT), the most expensive per byte first.
 
     Results of other ops are cheap to recompute, and may be changed in place, which saved ones must not be.
@@ -116,7 +115,7 @@ def _ranking(level: Sequence[Block]) -> list[str]:
     return sorted(costs, key=lambda name: (-costs[name], name))
 
 
-def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
+def _products(level: Sequence[ModelBlock]) -> dict[str, tuple[int, int]]:
     """Return (ns, bytes) of each product that makes something, summed over all blocks, by name."""
     total: dict[str, tuple[int, int]] = {}
     for op in itertools.chain(*(block.ops for block in level)):
@@ -126,7 +125,7 @@ def _products(level: Sequence[Block]) -> dict[str, tuple[int, int]]:
     return {name: (ns, nbytes) for name, (ns, nbytes) in total.items() if nbytes}
 
 
-def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
+def choose(level: Sequence[ModelBlock], room: int) -> tuple[Choice | None, int]:
     """Return the choice that fits in `room` bytes and saves most time against recomputing all, and the ns saved.
 
     The room is for what blocks keep beyond full recomputation. (None, 0) if nothing fits.
@@ -151,7 +150,7 @@ def choose(level: Sequence[Block], room: int) -> tuple[Choice | None, int]:
     return best
 
 
-def steps(level: Sequence[Block], save: Sequence[str]) -> list[tuple[int, int, int]]:
+def steps(level: Sequence[ModelBlock], save: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return the steps of a level, two per block, by ns per byte freed, ascending.
 
     Each is (index of the block, bytes that it frees, ns that it costs). Of equal ones the first in the model comes

@@ -4,10 +4,9 @@ import itertools
 import os
 from collections.abc import Iterator
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import fsdp, source
-from coopsim.fit.proposals import Proposals, Replay, first
+from coopsim.fit.proposals import Case, Proposals, Replay, first
 from coopsim.fit.remedies import loss, unused
 from coopsim.fit.remedy import Remedy
 

@@ -4,11 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import source
 from coopsim.fit.editing.edits import Edit, lines
-from coopsim.fit.proposals import Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from coopsim.fit.changes import Changes
 from coopsim.fit.searching.executors import PLUGIN, heard
 from coopsim.fit.searching.trials import ENDLESS, Trials
-from coopsim.observe.data.masks import LOWER
-from coopsim.script.reporting import words
+from coopsim.observe.masks import LOWER
+from coopsim.script import words
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

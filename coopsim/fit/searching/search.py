@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit import batch as batches
+from coopsim.fit import rows
 from coopsim.fit.batch import Batch
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
-from coopsim.fit.proposals import Proposals
+from coopsim.fit.proposals import Case, Proposals
 from coopsim.fit.remedies import (
     cards,
     checkpointing,
@@ -33,17 +33,16 @@ from coopsim.fit.remedies import (
     settings,
     unused,
 )
-from coopsim.fit.reporting import rows
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching import executors, masks
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
+from coopsim.fit.verdict import Fit
 from coopsim.script import Report, Script
-from coopsim.script.searching.largest import Largest
-from coopsim.script.searching.largest import search as search_largest
+from coopsim.script.largest import Largest
+from coopsim.script.largest import search as search_largest
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

@@ -5,21 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coopsim.fit.case import Case
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import can_copy
 from coopsim.fit.editing.patch import certain, patched
 from coopsim.fit.figures import HEADROOM, ratio, taken, works
+from coopsim.fit.proposals import Case
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.searching import unwatched
 from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
-from coopsim.observe.data.masks import LOWER
+from coopsim.observe.masks import LOWER
 from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
-from coopsim.script.searching.smallest import STEP, guess
+from coopsim.script.smallest import STEP, guess
 from coopsim.text import human
 from coopsim.types import CoopsimError
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.reporting.verdict import Fit
 from coopsim.fit.searching.search import Search
+from coopsim.fit.verdict import Fit
 from coopsim.phantom import Profile, profiles
 from coopsim.script import Script, memory
 from coopsim.text import human, table

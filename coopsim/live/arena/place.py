@@ -15,8 +15,7 @@ from coopsim.live.arena.requests import GRANULE, TO_THE_END, Requests
 from coopsim.planner.exact import FOUND, Search
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Items, lower_bound
-from coopsim.planner.orders import Keys
-from coopsim.planner.sections import sections
+from coopsim.planner.sections import Keys, sections
 from coopsim.trace import Trace
 
 _WORK = (1.25, 40)  #: placements per request that a search may try; successful searches hardly turn back

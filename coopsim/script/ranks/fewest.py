@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from coopsim.script.ranks.world import LARGEST
-from coopsim.script.reporting.report import Report
+from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 
 _FASTER = 4  #: factor by which the number of ranks grows until the job trains

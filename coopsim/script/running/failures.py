@@ -3,8 +3,8 @@
 import re
 
 from coopsim.observe.errors import CaptureError
-from coopsim.script.reporting.process import ProcessReport, ScriptError
-from coopsim.script.reporting.report import Report
+from coopsim.script.process import ProcessReport, ScriptError
+from coopsim.script.report import Report
 from coopsim.script.running import host_limit
 from coopsim.script.script import Script
 

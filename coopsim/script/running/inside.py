@@ -1,6 +1,6 @@
 """Run within a script's processes: wait until torch is imported, watch it, and write a report at the end.
 
-Started by site/sitecustomize.py. Nothing slow is imported before the script itself imports torch.
+Started by script/sitecustomize.py. Nothing slow is imported before the script itself imports torch.
 """
 
 import atexit
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from coopsim.script.process import ProcessReport, ScriptError
 from coopsim.script.ranks import launcher
-from coopsim.script.reporting.process import ProcessReport, ScriptError
 from coopsim.script.running import plugin
 from coopsim.script.task import FOLDER, Task
 from coopsim.script.watching import places, probe

@@ -10,7 +10,7 @@ from coopsim.longrun.verdict import Verdict, judge
 from coopsim.observe.errors import CaptureError
 from coopsim.script.memory import ENDLESS, SURELY_ENOUGH
 from coopsim.script.ranks.job import of_rank
-from coopsim.script.reporting.report import Report
+from coopsim.script.report import Report
 from coopsim.script.script import Script
 from coopsim.types import CoopsimError
 

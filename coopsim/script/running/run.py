@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coopsim.observe.data.masks import LOWER
 from coopsim.observe.errors import CaptureError
+from coopsim.observe.masks import LOWER
+from coopsim.script.process import ProcessReport
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
-from coopsim.script.reporting.process import ProcessReport
-from coopsim.script.reporting.report import Bound, Report
+from coopsim.script.report import Bound, Report
 from coopsim.script.running import failures, longer, start
 from coopsim.script.running.start import Running
 from coopsim.script.script import Script

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,8 +15,8 @@ from pathlib import Path
 from coopsim import phantom
 from coopsim.observe.errors import CaptureError
 from coopsim.progress import note
+from coopsim.script.process import ProcessReport
 from coopsim.script.ranks import launcher
-from coopsim.script.reporting.process import ProcessReport
 from coopsim.script.script import Script, command_path
 from coopsim.script.task import Task
 from coopsim.script.watching import ending
@@ -130,8 +131,10 @@ def variables(script: Script, task: Task, folder: str, *, devices: int = 1) -> d
         if script.card
         else phantom.without_gpu()
     )
-    site = str(Path(__file__).parents[1] / "site")
-    path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+    site = Path(folder, "site")  # of its own: all modules of a folder on PYTHONPATH can be imported
+    site.mkdir(exist_ok=True)
+    shutil.copy(Path(__file__).parents[1] / "sitecustomize.py", site)
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     caches = phantom.compiler_caches()
     return (
         os.environ

@@ -3,7 +3,7 @@
 import torch
 
 from coopsim.phantom.control import Control
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 _DRIVERS = "cudaMallocAsync"

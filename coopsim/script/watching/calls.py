@@ -20,7 +20,7 @@ from torch.nn.modules import module as hooks
 
 from coopsim.observe.effects import tensors
 from coopsim.observe.torch_private import current_graph_task_id
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 Phase: TypeAlias = Literal["training", "evaluation", "generation"]

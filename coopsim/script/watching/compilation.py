@@ -19,7 +19,7 @@ import torch
 from coopsim.observe import torch_private
 from coopsim.observe.interpose.library import load
 from coopsim.observe.torch_private import TorchDispatchMode, mode_stack, modes_disabled, pop_mode, push_mode
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching import places, toolchain
 from coopsim.script.watching.probe import Probe
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from coopsim.progress import note
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 _STOP = "stop"  #: the file in the folder of reports that asks the script's processes to end

@@ -18,7 +18,7 @@ import torch
 
 from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching import holders, places
 from coopsim.script.watching.peaks import Peaks
 from coopsim.script.watching.probe import Probe

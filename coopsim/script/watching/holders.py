@@ -22,8 +22,7 @@ from typing import Any
 import torch
 
 from coopsim.observe.native import memory
-from coopsim.script.watching.changes import changed_at
-from coopsim.script.watching.places import is_own
+from coopsim.script.watching.places import changed_at, is_own
 
 _OBJECTS = 200_000  #: at most, that are visited
 _NODES = 20_000  #: of a graph, that are counted

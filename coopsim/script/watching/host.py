@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import dataloader
 
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching import places
 from coopsim.script.watching.probe import Probe
 from coopsim.types import KIB

@@ -13,11 +13,11 @@ import torch
 
 from coopsim.observe import roles
 from coopsim.observe.storages import Storage
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching import holders
 from coopsim.script.watching.calls import Calls, Phase
-from coopsim.script.watching.changes import changed_at
 from coopsim.script.watching.compilation import Compilation
+from coopsim.script.watching.places import changed_at
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder
 from coopsim.types import MIB, Role

@@ -14,7 +14,7 @@ from torch.optim import optimizer as hooks
 from coopsim.observe import roles
 from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.kept import Unused
 from coopsim.script.watching.peaks import Peaks
 from coopsim.script.watching.probe import Probe

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import torch_private
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.calls import Calls, Phase
 from coopsim.script.watching.probe import Probe
 

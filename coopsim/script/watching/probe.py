@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 
 
 class Probe:

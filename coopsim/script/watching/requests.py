@@ -4,7 +4,6 @@ The allocator's own history has the requests. Marks lie between them: the alloca
 number at a mark is its place. The history is fetched and dropped at the end of each step.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from coopsim.files import replacing
 from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
 from coopsim.longrun import recorded
 from coopsim.observe import roles, torch_private
 from coopsim.observe.torch_private import memory_snapshot, record_history
 from coopsim.observe.where import Where
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.calls import Calls, Phase
 from coopsim.script.watching.probe import Probe
 
@@ -177,10 +177,8 @@ class Requests(Probe):
         events = memory_snapshot()["device_traces"][torch.cuda.current_device()]
         if len(events) >= LIMIT:
             return
-        part = f"{self._path}.{os.getpid()}.part"
-        with open(part, "wb") as file:
+        with replacing(self._path) as part, open(part, "wb") as file:
             np.save(file, np.array(_rows(events), np.int64).reshape(-1, 2))
-        os.replace(part, self._path)
 
 
 def _rows(events: list[dict[str, Any]]) -> list[tuple[int, int]]:

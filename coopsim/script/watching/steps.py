@@ -8,7 +8,7 @@ import torch
 from torch.optim import optimizer as optimizers
 
 from coopsim.observe.where import Where
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 

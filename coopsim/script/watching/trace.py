@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 
 from coopsim import trace
-from coopsim.observe import assemble, graphs
+from coopsim.observe import assemble, inductor
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.steady import Steady
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
 from coopsim.script.watching.probe import Probe
 from coopsim.version import __version__
@@ -28,7 +28,7 @@ class TraceOfSteps(Probe):
         self.outcome = "too few steps"
 
     def install(self) -> None:
-        graphs.before_replay(self._replayed)
+        inductor.before_replay(self._replayed)
 
     def _replayed(self) -> None:
         """Note that the script replays a CUDA graph, whose kernels are not seen."""

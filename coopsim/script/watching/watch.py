@@ -5,18 +5,17 @@ from collections.abc import Callable
 
 import torch
 
-from coopsim.observe import inductor
+from coopsim.observe import device_data, inductor
 from coopsim.observe.costs import CostModel
-from coopsim.observe.data import device_data
-from coopsim.observe.data.device_data import DeviceData
-from coopsim.observe.data.masks import Masks
 from coopsim.observe.device import PhantomDevice
+from coopsim.observe.device_data import DeviceData
+from coopsim.observe.masks import Masks
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.torch_private import attach_oom_observer, call_when_initialized
 from coopsim.observe.where import Where
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control, convolutions
-from coopsim.script.reporting.process import ProcessReport
+from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
 from coopsim.script.watching import allocator, clock, kinds, places, probe
 from coopsim.script.watching.allocator import Allocator
@@ -27,12 +26,11 @@ from coopsim.script.watching.growth import Growth
 from coopsim.script.watching.host import HostMemory
 from coopsim.script.watching.kept import KeptOutputs, Unused
 from coopsim.script.watching.kinds import Kinds
-from coopsim.script.watching.out_of_memory import OutOfMemories
+from coopsim.script.watching.out_of_memory import OutOfMemories, Snapshot
 from coopsim.script.watching.peaks import Peaks
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder, watch_natively, watch_resizes
 from coopsim.script.watching.requests import Requests, StepRequests
-from coopsim.script.watching.snapshot import Snapshot
 from coopsim.script.watching.steps import Steps
 
 _VERSIONS = "torch", "transformers", "triton"

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from coopsim.allocators.serving.gmlake import Options, run
 from coopsim.files import replacing
-from coopsim.requests import Requests, of_trace
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from coopsim.types import MIB
 from tests.allocators.serving.gmlake_answers import Answer, answers, draw
 from tests.conftest import ROOT

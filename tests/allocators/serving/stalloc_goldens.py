@@ -16,7 +16,8 @@ from coopsim.allocators.serving.layout import Options
 from coopsim.allocators.serving.planned import run
 from coopsim.files import replacing
 from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests import Requests, of_trace
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from tests.proof_traces import load_of_the_proof
 
 GOLDENS = Path(__file__).with_name("stalloc_goldens.csv")

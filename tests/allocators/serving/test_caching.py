@@ -8,7 +8,7 @@ import pytest
 
 from coopsim.allocators.caching.trial import attempt
 from coopsim.allocators.serving import SERVING, OutOfMemory, caching
-from coopsim.requests import of_trace
+from coopsim.requests_of import of_trace
 from coopsim.trace import Trace
 from coopsim.trace.synth import make
 

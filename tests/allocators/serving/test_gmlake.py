@@ -7,7 +7,7 @@ import pytest
 from coopsim.allocators.serving.gmlake import GIB, Options, PBlock, run
 from coopsim.allocators.serving.plain import Held
 from coopsim.allocators.serving.result import OutOfMemory
-from coopsim.requests import of_trace
+from coopsim.requests_of import of_trace
 from coopsim.trace import TraceBuilder
 from tests.allocators.serving.lake import MIB, check, islands, lake, mib, reserved
 

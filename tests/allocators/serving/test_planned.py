@@ -9,7 +9,8 @@ from coopsim.allocators.serving.layout import Lifetime, Options, lay_out
 from coopsim.allocators.serving.plain import Held
 from coopsim.allocators.serving.planned import Place, Planned, run
 from coopsim.allocators.serving.result import OutOfMemory
-from coopsim.requests import Requests, of_trace
+from coopsim.requests import Requests
+from coopsim.requests_of import of_trace
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.types import Phase
 from tests.conftest import ROOT

@@ -11,7 +11,7 @@ from coopsim.cli import phantom_fewest
 from coopsim.script import Script
 from coopsim.script.ranks.fewest import Fewest, search, sizes
 from coopsim.script.ranks.world import LARGEST
-from coopsim.script.reporting.report import OutOfMemory, Report
+from coopsim.script.report import OutOfMemory, Report
 from coopsim.types import CoopsimError
 from tests.script.ranks.conftest import SCRIPTS, Command
 

@@ -1,0 +1,87 @@
+"""What this process's GPU is, and how calls are timed on it: medians between CUDA events, behind a sleeping kernel."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from coopsim.observe.torch_private import sleep_on_device
+from coopsim.phantom import PhantomError
+from coopsim.phantom.control import Control
+
+_CYCLES = 200_000  # some 0.1 ms: longer than it takes the host to launch a call
+_TIMED, _WARM_UP = 5, 3
+_RAMP_S = 1.0  #: a GPU that was idle takes some tenths of a second to raise its clocks
+
+
+def ramp_up(seconds: float = _RAMP_S) -> None:
+    """Keep the GPU busy for so long, with products of matrices."""
+    a = torch.randn(2048, 2048, device="cuda")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for _ in range(50):
+            a @ a
+        torch.cuda.synchronize()
+
+
+def microseconds(call: Callable[[], Any], times: int = _TIMED) -> float:
+    """Return the median of several calls, after some that are not timed. What the events take is included."""
+    for _ in range(_WARM_UP):
+        call()
+    found: list[float] = []
+    for _ in range(times):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        sleep_on_device(_CYCLES)
+        start.record()
+        out = call()
+        end.record()
+        torch.cuda.synchronize()
+        found.append(1e3 * start.elapsed_time(end))
+        del out
+    return statistics.median(found)
+
+
+def took(call: Callable[[], Any]) -> tuple[Any, int, int]:
+    """Return what a call returns, the bytes that it freed again, and those that it kept, of PyTorch's allocator."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    out = call()
+    peak, after = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+    return out, peak - max(after, before), after - before
+
+
+def facts() -> dict[str, Any]:
+    """Return the GPU's properties, whether it is the phantom, and versions. Must be called before it is used."""
+    if not torch.cuda.is_available():
+        raise RuntimeError("PyTorch finds no GPU here")
+    card: Any = torch.cuda.get_device_properties(0)
+    return {
+        "title": card.name,
+        "memory_bytes": card.total_memory,
+        "compute_capability": f"{card.major}.{card.minor}",
+        "sms": card.multi_processor_count,
+        "threads_per_sm": card.max_threads_per_multi_processor,
+        "shared_per_sm_kib": card.shared_memory_per_multiprocessor >> 10,
+        "shared_optin_kib": getattr(card, "shared_memory_per_block_optin", 0) >> 10,
+        "l2_kib": card.L2_cache_size >> 10,
+        "memory_clock_khz": getattr(card, "memory_clock_rate", 0),
+        "memory_bus_bits": getattr(card, "memory_bus_width", 0),
+        "clock_khz": getattr(card, "clock_rate", 0),
+        "phantom": _is_phantom(),
+        "torch": torch.__version__.partition("+")[0],
+        "cuda": torch.version.cuda or "",
+        "cudnn": str(torch.backends.cudnn.version() or ""),  # type: ignore[no-untyped-call]
+        "python": platform.python_version(),
+    }
+
+
+def _is_phantom() -> bool:
+    try:
+        Control()
+    except PhantomError:
+        return False
+    return True

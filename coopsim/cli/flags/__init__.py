@@ -1,1 +1,0 @@
-"""The flags of each verb. Imports the standard library only, as `coopsim --help` must answer at once."""

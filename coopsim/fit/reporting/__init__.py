@@ -1,1 +1,0 @@
-"""What `coopsim fit` prints: the verdict, the rows of remedies, and notes."""

@@ -1,0 +1,239 @@
+"""Which values are offloaded in which idle intervals, and before which ops their copies begin.
+
+A copy out begins with the interval, and the value leaves when it is whole; the copy back begins before the last op
+that leaves it time enough on its engine. Which intervals these are is found greedily, by dry runs: in turn those in
+which making the value again costs most for each ns of copying. Where an engine is full, an interval would make ops
+wait, which is a cost like any other, and is left to recomputation. make_room (adjust_copies.py) offloads
+before anything is to be made again; take_back ends what turns out not to be worth the wait.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coopsim.kernel import state as s
+from coopsim.planning.dry_run import dry_run
+from coopsim.planning.dry_run_state import D_AWAYS, D_COST, D_COUNT, DryRun
+from coopsim.planning.prune import prune
+from coopsim.planning.request import STAY
+from coopsim.planning.select import cost_to_bring_back
+from coopsim.planning.selection import (
+    COMES,
+    GOES,
+    I_AFTER,
+    I_BEFORE,
+    I_ENDS,
+    I_OPEN,
+    I_VALUE,
+    Selection,
+    exceeds,
+    take_note,
+)
+
+USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
+_ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
+_LEAST = 4096  # a value of less than this part of the budget is not worth the latency of two copies
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Decisions to come back to."""
+
+    decisions: Any
+    away: Any
+    count: int
+    is_open: Any
+    back: Any
+    left: Any
+
+
+def taken(D: DryRun, chosen: Selection) -> Taken:
+    """The decisions as they stand, copies included."""
+    return Taken(
+        D.decisions.copy(),
+        D.away.copy(),
+        int(D.K[D_AWAYS]),
+        chosen.idle[:, I_OPEN].copy(),
+        chosen.away.copy(),
+        chosen.left.copy(),
+    )
+
+
+def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
+    """Back to these, with their dry run."""
+    D.decisions[:], D.away[:], D.K[D_AWAYS] = to.decisions, to.away, to.count
+    chosen.idle[:, I_OPEN], chosen.away[:], chosen.left[:] = to.is_open, to.back, to.left
+    dry_run(D)
+
+
+def install(D: DryRun, chosen: Selection) -> None:
+    """Write the copies of a selection into the dry run, in order."""
+    idle, ends = chosen.idle, chosen.idle[:, I_ENDS]
+    comes = chosen.away >= 0
+    which = (comes & (ends != COMES)) | (ends == GOES), comes & (chosen.left >= 0), comes
+    out, left, back = (np.flatnonzero(rows) for rows in which)
+    i = np.concatenate([out, left, back])
+    begin = np.concatenate([idle[out, I_AFTER] + 1, chosen.left[left], chosen.away[back]])
+    what = np.repeat([s.OUT, s.LEFT, s.BACK], [len(out), len(left), len(back)])
+    order = np.lexsort((idle[i, I_VALUE], idle[i, I_BEFORE], what, begin))
+    D.K[D_AWAYS] = count = len(i)
+    D.away[:count, [s.A_OP, s.A_WHAT, s.A_VALUE]] = np.stack([begin, what, idle[i, I_VALUE]], axis=1)[order]
+    D.away[:count, s.A_START :] = 0
+
+
+def forget(D: DryRun, chosen: Selection) -> None:
+    """Offload nothing, but for what the host has anyway, which comes when it is used."""
+    chosen.away[:], chosen.left[:] = np.where(chosen.idle[:, I_ENDS] == COMES, chosen.idle[:, I_BEFORE], -1), -1
+    install(D, chosen)
+
+
+@dataclass(frozen=True)
+class _Back:
+    """A copy back: of which interval, how long it takes, and when it has to begin at the latest."""
+
+    interval: int
+    after: int
+    before: int
+    ns: int
+    free: int
+
+
+class Away:
+    """The intervals of a selection in which values are offloaded."""
+
+    def __init__(self, D: DryRun, chosen: Selection, budget: int) -> None:
+        self.D, self.chosen, self.budget = D, chosen, budget
+        value, uses_end = chosen.idle[:, I_VALUE], D.V[:, s.USES_END]
+        last = np.arange(len(value)) - value == uses_end[value]
+        gap = chosen.idle[:, I_BEFORE] - chosen.idle[:, I_AFTER] > 1
+        large = D.V[value, s.BYTES] * _LEAST >= budget
+        can = D.copies[value, s.OFFLOADABLE]
+        can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
+        self.possible = can & ~last & gap & large & (chosen.idle[:, I_ENDS] == 0)
+        self.table: list[_Back] | None = None
+
+    def install(self) -> None:
+        """Write the copies into the dry run, in order."""
+        install(self.D, self.chosen)
+
+    def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool], left: int = -1) -> bool:
+        """Offload in interval i, if a dry run of that is better; else all is as before, times included.
+
+        backs: of i, and of intervals in which values are offloaded already, the op before which the copy back begins.
+        left: the op before which the value has left, even if ops wait for that; -1: when the copy ends.
+        """
+        D, chosen = self.D, self.chosen
+        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(chosen.left[i]), int(D.K[D_AWAYS])
+        rows, begin, K, away = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy(), chosen.away.copy()
+        D.decisions[i], chosen.idle[i, I_OPEN] = STAY, 0
+        chosen.away[list(backs)] = list(backs.values())
+        chosen.left[i] = left
+        self.install()
+        if dry_run(D) and better():
+            self.table = None
+            return True
+        D.decisions[i], chosen.idle[i, I_OPEN], chosen.left[i], D.K[D_AWAYS] = before
+        chosen.away[:] = away
+        count = int(D.K[D_COUNT])
+        D.away[: len(rows)], D.begin[:], D.K[:] = rows, begin, K
+        D.K[D_COUNT] = count
+        return False
+
+    def latest_back(self, i: int) -> int:
+        """The last op before which a copy back may begin so that it has ended when the value is used, or -1.
+
+        By the times and the copies of the last dry run.
+        """
+        D, begin = self.D, self.D.begin
+        v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+        ns = int(D.copies[v, s.COPY_NS])
+        rows = D.away[: D.K[D_AWAYS]]
+        busy = rows[(rows[:, s.A_WHAT] == s.BACK) & (rows[:, s.A_END] > 0) & (rows[:, s.A_VALUE] != v)]
+        end = int(begin[before])
+        for k in np.argsort(-busy[:, s.A_START], kind="stable").tolist():
+            if busy[k, s.A_START] < end and busy[k, s.A_END] > end - ns:
+                end = int(busy[k, s.A_START])
+        if end - ns < self._copied(after + 1, ns):
+            return -1
+        return max(int(np.searchsorted(begin, end - ns, side="right")) - 1, after + 1)
+
+    def _copied(self, op: int, ns: int) -> int:
+        """When a copy to the host that is given before op has ended, behind those given by then."""
+        rows = self.D.away[: self.D.K[D_AWAYS]]
+        out = rows[(rows[:, s.A_WHAT] == s.OUT) & (rows[:, s.A_OP] <= op)]
+        return max(int(self.D.begin[op]), int(out[:, s.A_END].max(initial=0))) + ns
+
+    def _beside_others(self, i: int) -> dict[int, int]:
+        """As latest_back, with no other copy back begun earlier for it; empty: there is no such op."""
+        back = self.latest_back(i)
+        return {i: back} if back >= 0 else {}
+
+    def _before_others(self, i: int) -> dict[int, int]:
+        """The last op before which the copy back of interval i may begin, and of those that go before it for that.
+
+        By the times of the last dry run. In the order of uses, each copy has ended when its value is used, and begins
+        as late as those after it let it; it is given to its engine before, at an op. Empty if there is no such op.
+        """
+        D, begin = self.D, self.D.begin
+        v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+        table = self._timetable()
+        at = bisect_left(table, -before, key=lambda row: -row.before)
+        free = table[at - 1].free if at > 0 else int(begin[len(begin) - 1])
+        ns = int(D.copies[v, s.COPY_NS])
+        free = min(free, int(begin[before])) - ns
+        if free < self._copied(after + 1, ns):
+            return {}
+        backs = {i: max(int(np.searchsorted(begin, free, side="right")) - 1, after + 1)}
+        for row in table[at:]:
+            free = min(free, int(begin[row.before])) - row.ns
+            back = max(int(np.searchsorted(begin, free, side="right")) - 1, row.after + 1)
+            if back >= self.chosen.away[row.interval]:
+                break  # this one, and those before it, need not begin earlier than they do
+            backs[row.interval] = back
+        return backs
+
+    def _timetable(self) -> list[_Back]:
+        """The copies back, last uses first, by the times of the last dry run that was kept."""
+        if self.table is None:
+            D, begin, idle = self.D, self.D.begin, self.chosen.idle
+            rows = D.away[: D.K[D_AWAYS]].tolist()
+            took = {(v, op): end - start for op, what, v, start, end in rows if what == s.BACK}
+            gone = np.flatnonzero(self.chosen.away >= 0)
+            free, self.table = int(begin[len(begin) - 1]), []
+            for i in gone[np.lexsort((gone, idle[gone, I_BEFORE]))[::-1]].tolist():
+                v, after, before = (int(idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
+                ns = took.get((v, int(self.chosen.away[i])), 0) or int(D.copies[v, s.COPY_NS])
+                free = min(free, int(begin[before])) - ns
+                self.table.append(_Back(i, after, before, ns, free))
+        return self.table
+
+    def replace(self) -> None:
+        """Offload where values leave to be made again, if that is cheaper and fits."""
+        for ways in (self._beside_others, self._before_others):
+            self._replace(ways)
+
+    def _replace(self, ways: Callable[[int], dict[int, int]]) -> None:
+        D, chosen, budget = self.D, self.chosen, self.budget
+        for _ in range(_ROUNDS):
+            self.table = None
+            dry_run(D)
+            take_note(D, chosen)
+            cost = begun = int(D.K[D_COST])
+            gone = np.flatnonzero(self.possible & (D.decisions != STAY)).tolist()
+            worth = {i: self._worth(i) for i in gone}
+            for i in sorted(gone, key=lambda i: (-worth[i], i)):
+                backs = ways(i)
+                if backs and self.accepts(i, backs, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
+                    cost = int(D.K[D_COST])
+            if cost == begun:
+                return
+            prune(D, chosen, budget)
+
+    def _worth(self, i: int) -> float:
+        """What making the value again costs for each ns of copying."""
+        v = self.chosen.idle[i, I_VALUE]
+        own = float(self.D.O[self.D.V[v, s.PRODUCER], s.DECIDE])
+        return max(cost_to_bring_back(self.D, self.chosen, i), own) / float(self.D.copies[v, s.COPY_NS])

@@ -1,1 +1,0 @@
-"""An iteration gone through by given decisions, without addresses: what it costs, holds and asks for."""

@@ -1,0 +1,148 @@
+"""What a dry run reads and counts: the program, decisions for each idle interval, and the iteration that results."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopsim.kernel import state as s
+from coopsim.kernel.jit import inlined
+from coopsim.kernel.reference import Bundle
+from coopsim.planning.program import NEVER
+from coopsim.planning.request import Copying
+
+# X: a row per value. INTERVAL: its current idle interval. RESIDENCY: its number. NEED: the last op that
+# it was an input for, of its own or of one that ran again for it. SINCE: the op for which it came last. FOR_OTHERS: how
+# often it was made again when it waited for no use of its own.
+HERE, HOLDS, INTERVAL, RESIDENCY, NEED, SINCE, FOR_OTHERS = range(7)
+X_COLUMNS = 7
+
+# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each.
+Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
+Q_COLUMNS = 4
+
+# K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
+# place on its first run only, the op now.
+D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW = range(8)
+# K, of copies: the time, and how much of it is stall; what the engines are busy with; rates; the host's bytes; how many
+# copies are planned, and how far they have got (kernel/state.py: K_AWAY, K_LEFT).
+(
+    D_TIME,
+    D_STALL,
+    D_OUT_FREE,
+    D_IN_FREE,
+    D_RATE,
+    D_SHARED_RATE,
+    D_HOST_BUDGET,
+    D_HOST_USED,
+    D_AWAYS,
+    D_AWAY,
+    D_LEFT,
+    D_OUT_BUSY,  # the engines, when the iteration begins
+    D_IN_BUSY,
+    D_LEAVING,  # whether values have to be on the host when the iteration ends
+) = range(8, 22)
+D_SIZE = 22
+
+
+class DryRun(Bundle):
+    """The program of a replay's state, decisions, and room to count in."""
+
+    V: s.Array
+    O: s.Array  # noqa: E741
+    ins: s.Array
+    outs: s.Array
+    uses: s.Array
+    initial: s.Array
+    E: s.Array
+    decisions: NDArray[np.int8]  # of each interval
+    back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
+    until: s.Array  # of each value: the op until which it may stay in its last interval
+    X: s.Array
+    peak: s.Array  # most bytes while each op of the program is served
+    spare: s.Array  # bytes that nothing needs from each op on: the change
+    pending: s.Array
+    stack: s.Array
+    Q: s.Array  # empty: residencies are not recorded
+    away: s.Array  # room for planned copies (kernel/state.py); no rows: nothing is copied
+    copies: s.Array  # as there
+    copied: s.Array  # HOST_AT of each value at the start
+    begin: s.Array  # of each op of the program, the time when its copies are due
+    K: s.Array
+
+
+def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
+    """For the program of a replay (program.arrays.Program). Residencies are recorded once Q has been given rows."""
+    values, n_ops = len(program.values), len(program.ops) - 1
+    K = np.zeros(D_SIZE, np.int64)
+    K[D_FIRST_RUN] = first_run
+    n_away, initial = 0, program.initial
+    if copying is not None:
+        initial = initial[~np.isin(initial, copying.absent)]
+        K[D_LEAVING] = len(copying.leaving) > 0
+        K[D_RATE], K[D_SHARED_RATE] = copying.rate_mb_s, copying.shared_rate_mb_s
+        K[D_HOST_BUDGET] = copying.host_budget
+        K[D_OUT_BUSY], K[D_IN_BUSY] = copying.out_busy, copying.in_busy
+        n_away = 3 * (len(program.uses) + values)
+    return DryRun(
+        V=program.values,
+        O=program.ops,
+        ins=program.ins,
+        outs=program.outs,
+        uses=program.uses,
+        initial=initial,
+        E=program.events,
+        decisions=np.zeros(len(program.uses) + values, np.int8),
+        back=np.zeros(len(program.uses) + values, np.int64),
+        until=np.full(values, NEVER),
+        X=np.zeros((values, X_COLUMNS), np.int64),
+        peak=np.zeros(n_ops, np.int64),
+        spare=np.zeros(n_ops + 1, np.int64),
+        pending=np.zeros(n_ops + 1, np.int64),
+        stack=np.zeros(n_ops + 1, np.int64),
+        Q=np.zeros((0, Q_COLUMNS), np.int64),
+        away=np.zeros((n_away, s.A_COLUMNS), np.int64),
+        copies=np.zeros((0, s.COPIES_COLUMNS), np.int64) if copying is None else copying.rows.copy(),
+        copied=np.zeros(0, np.int64) if copying is None else copying.rows[:, s.HOST_AT].copy(),
+        begin=np.zeros(n_ops, np.int64),
+        K=K,
+    )
+
+
+@inlined
+def come(D: DryRun, v: int) -> None:
+    D.X[v, HERE] = 1
+    D.X[v, SINCE] = now = D.K[D_NOW]
+    if D.back[D.X[v, INTERVAL]] < 0 and now != D.V[v, s.PRODUCER]:
+        D.back[D.X[v, INTERVAL]] = now
+    D.K[D_BYTES] += D.V[v, s.BYTES]
+    residency = D.K[D_RESIDENCIES]
+    D.K[D_RESIDENCIES] += 1
+    D.X[v, RESIDENCY] = residency
+    if residency < D.Q.shape[0]:
+        D.Q[residency, Q_VALUE] = v
+        D.Q[residency, Q_BYTES] = D.V[v, s.BYTES]
+        D.Q[residency, Q_FROM] = 2 * D.K[D_RUNS]
+        D.Q[residency, Q_UNTIL] = -1
+
+
+@inlined
+def leave(D: DryRun, v: int) -> None:
+    """The host's copy stays."""
+    D.X[v, HERE] = 0
+    D.K[D_BYTES] -= D.V[v, s.BYTES]
+    residency = D.X[v, RESIDENCY]
+    if residency < D.Q.shape[0]:
+        D.Q[residency, Q_UNTIL] = 2 * D.K[D_RUNS] + 1
+
+
+@inlined
+def is_copied(D: DryRun, v: int) -> bool:
+    return D.copies.shape[0] > 0 and D.copies[v, s.HOST_AT] != s.NO_COPY
+
+
+@inlined
+def discard(D: DryRun, v: int) -> None:
+    if is_copied(D, v):
+        D.copies[v, s.HOST_AT] = s.NO_COPY
+        D.K[D_HOST_USED] -= D.V[v, s.BYTES]

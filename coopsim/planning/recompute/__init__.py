@@ -1,1 +1,0 @@
-"""What leaves memory to be made again: the cheapest cut, the shape of checkpointing, the greedy choice, its pruning."""

@@ -1,0 +1,111 @@
+"""Search for the smallest memory in which a script trains, over multiples of 2 MiB, starting from a guess."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from coopsim import phantom
+from coopsim.script.memory import ENDLESS
+from coopsim.script.report import Report
+from coopsim.script.running.run import run
+from coopsim.script.script import Script
+
+#: cudaMalloc allocates multiples of this, in bytes.
+STEP = 2 << 20
+
+
+def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None]) -> tuple[int, int]:
+    """Return the smallest memory in which the script trains, in bytes, context included; and the number of runs.
+
+    `first` is the report of a run in which memory did not run out; `requests` is the file of its requests to the
+    allocator, from which a guess is made. Runs then decide: the script trains with the memory returned, and does not
+    with 2 MiB less. (With still less it may train again, as the caching allocator is not monotone.) `say` is called
+    with a line per run.
+    """
+
+    tried: dict[int, bool] = {}
+
+    def trains(nbytes: int) -> bool:
+        if nbytes not in tried:
+            report = run(script.with_memory(nbytes))
+            tried[nbytes] = report.outcome == "ok"
+            say(f"with {nbytes >> 20} MiB: {'trains' if tried[nbytes] else 'out of memory'}")
+        return tried[nbytes]
+
+    again = 0
+    if first.compiled_graphs:
+        # The first run may have compiled kernels that later runs find in the cache. Meanwhile Python's garbage
+        # collector ran more often, and freed tensors in reference cycles.
+        say("again, as kernels are in the cache now")
+        first, again = run(script.with_memory(first.memory_bytes), requests=requests), 1
+        if first.outcome == "oom":
+            first, again = run(script.with_memory(ENDLESS), requests=requests), 2
+    # Less than the peak of allocated memory cannot suffice; all memory that was taken of the card does.
+    part = first.memory_fraction or 1.0
+    low = max(first.context_bytes + first.peak_allocated_bytes, int(first.peak_allocated_bytes / part))
+    high = first.peak_device_bytes
+    if first.memory_fraction is not None:
+        high = max(high, int(first.peak_reserved_bytes / part) + STEP)
+    nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
+    near = None
+    if requests.exists():
+        near = guess(script.card, requests, low, high - nccl, first.context_bytes, part=part)
+        near = near + nccl if near is not None else None
+    found, _ = smallest(trains, low, high, near)
+    # Where runs differ, by when the collector runs or by a limit that the script computes, the bounds are tried, too.
+    while first.compiled_graphs or first.memory_fraction is not None:
+        if not trains(found):
+            found, _ = smallest(trains, found + 1, 2 * found)
+        elif trains(found - STEP):
+            found, _ = smallest(trains, first.context_bytes, found - STEP)
+        else:
+            break
+    return found, again + len(tried)
+
+
+def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
+    """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes; and how often `fits` was called.
+
+    All amounts are in bytes. Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others.
+    With a good `guess` it takes two calls, without one the logarithm of the distance between the bounds.
+    """
+    failing, fitting = (low - 1) // STEP, -(-high // STEP)
+    asked, stride = 0, 1
+    at = min(max(guess // STEP, failing + 1), fitting - 1) if guess else (failing + fitting) // 2
+    near = guess is not None
+    while fitting - failing > 1:
+        asked += 1
+        if fits(at * STEP):
+            fitting, toward = at, -1
+        else:
+            failing, toward = at, 1
+        at = at + toward * stride if near else (failing + fitting) // 2
+        stride *= 2
+        if not failing < at < fitting:
+            near, at = False, (failing + fitting) // 2
+    return fitting * STEP, asked
+
+
+def guess(
+    card: str,
+    requests: Path,
+    low: int,
+    high: int,
+    context_bytes: int,
+    variables: Iterable[tuple[str, str]] = (),
+    *,
+    part: float = 1.0,
+) -> int | None:
+    """Return the smallest memory that serves recorded requests, replayed with PyTorch's allocator; None if that fails.
+
+    `requests` is the file (watching/requests.py). Searches between `low` and `high` bytes, in a process of its own
+    (served.py). `context_bytes` are what the context took of the card. `variables` are set in its environment. `part`
+    is the fraction of the card's memory that the allocator may use.
+    """
+    command = [sys.executable, "-m", "coopsim.script.served", str(requests), str(low), str(high), str(part)]
+    context = {"COOPSIM_PHANTOM_CONTEXT": str(context_bytes)}
+    environment = os.environ | phantom.environment(card, total_bytes=high) | context | dict(variables)
+    child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
+    return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None
