@@ -47,6 +47,7 @@ class Peaks(Probe):
         self._part = "load"  #: the part of the run, unless evaluation or generation interrupt it
         self._goes_on = False  #: whether a second step has begun
         self._before = 0  #: bytes allocated when the phase began
+        self._idle = False  #: whether no module was called since the last step ended
         self._begins: list[int] = []  #: bytes allocated when each call of this phase began
         self._peaks: list[int] = []  #: the peak of each of its calls and of what came before the next
         self.evaluation_peaks: list[int] = []  #: of the evaluation that grew most
@@ -69,11 +70,16 @@ class Peaks(Probe):
     def call_begins(self, phase: Phase | None) -> None:
         """Note that a module is called from outside, in that phase; None: in the one under way."""
         self._goes_on = self._goes_on or (phase == "training" and self.first is not None)
-        if phase is None or not _devices() or (phase == self._phase == "training" and self._part != "load"):
+        if phase is None:
+            return
+        idle, self._idle = self._idle, False
+        if not _devices() or (phase == self._phase == "training" and self._part != "load"):
             return
         now = 0
         if self._begins:
             self._peaks.append(self._highest())
+        if idle and phase != self._phase == "training":  # what came since the step, such as its input, belongs to it
+            self._enter(phase, min(self.allocated, self._highest("current")))
         for device in _devices():
             now = max(now, self._take(device))
             self._reset(device)
@@ -83,12 +89,8 @@ class Peaks(Probe):
             self._part = "first step"
         if phase == self._phase:
             return
-        self._phase_ends()
-        self._phase, self._before = phase, now
+        self._enter(phase, now)
         self._begins = [now] if phase == "evaluation" else []
-        if phase != "training":
-            empty = dict.fromkeys(_OF_PHASES, 0)
-            self.phases.setdefault(phase, empty)["times"] += 1
 
     def step_ended(self, _steps: int) -> None:
         """End a step: note its peaks, and reset PyTorch's, so that what follows counts to the next step."""
@@ -98,7 +100,7 @@ class Peaks(Probe):
             self._reset(device)
         if self._part == "load" and self._part in self.phases:  # no module was called
             self.phases["first step"] = self.phases.pop("load")
-        self._part = "later steps"
+        self._part, self._idle = "later steps", True
         if self.first is None:
             self.first = self._step
         else:
@@ -130,6 +132,13 @@ class Peaks(Probe):
         """The phase that interrupts training and is under way, and the number of calls in it; None if none is."""
         return None if self._phase == "training" or not self._begins else (self._phase, len(self._begins))
 
+    def _enter(self, phase: Phase, before: int) -> None:
+        self._phase_ends()
+        self._phase, self._before = phase, before
+        if phase != "training":
+            empty = dict.fromkeys(_OF_PHASES, 0)
+            self.phases.setdefault(phase, empty)["times"] += 1
+
     def _phase_ends(self) -> None:
         """Note whether the evaluation that ends has kept something of each batch."""
         begins, self._begins, peaks, self._peaks = self._begins, [], self._peaks, []
@@ -144,8 +153,8 @@ class Peaks(Probe):
         if grows > of["grows_bytes"]:
             of["grows_bytes"], self.evaluation_peaks = grows, peaks
 
-    def _highest(self) -> int:
-        return max(int(self._stats(device)["allocated_bytes"]["all"]["peak"]) for device in _devices())
+    def _highest(self, which: str = "peak") -> int:
+        return max(int(self._stats(device)["allocated_bytes"]["all"][which]) for device in _devices())
 
     def _take(self, device: int) -> int:
         """Note the peaks of a device. Returns what is allocated there now, in bytes."""
