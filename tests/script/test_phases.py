@@ -110,6 +110,41 @@ def test_an_evaluation_that_keeps_nothing(tmp_path: Path) -> None:
     assert report["evaluation_keeps"] == []
 
 
+LEAVES = """
+import torch
+
+net = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kept = []
+for epoch in range(5):
+    net.train()
+    net(torch.zeros(256, 1024, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    net.eval()
+    kept.append(torch.zeros(1024, 1024, device="cuda"))
+    total = 0
+    for batch in range(6):
+        total += net(torch.zeros(1024, 1024, device="cuda")).square().mean()
+"""
+
+
+def test_an_evaluation_with_gradients_that_leaves_something(tmp_path: Path) -> None:
+    """Each call keeps its input and its output, 4 MiB each; each evaluation, 4 MiB."""
+    evaluation = report_of_text(tmp_path, LEAVES)["phases"]["evaluation"]
+    assert (evaluation["times"], evaluation["batches"], evaluation["with_gradients"]) == (5, 6, 30)
+    assert 8 << 20 <= evaluation["grows_bytes"] < 9 << 20
+    assert evaluation["left_bytes"] == 4 << 20
+
+
+@pytest.mark.slow
+def test_training_in_evaluation_mode_is_training(tmp_path: Path) -> None:
+    """Only the first such call is taken for evaluation."""
+    text = LEAVES.replace("    net.train()\n", "").replace("for batch in range(6)", "with torch.no_grad()")
+    evaluation = report_of_text(tmp_path, text)["phases"]["evaluation"]
+    assert evaluation["with_gradients"] == 0
+
+
 SIZES = """
 import torch
 
