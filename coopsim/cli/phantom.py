@@ -151,6 +151,10 @@ def text_of(report: "Report") -> str:
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
         rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
         rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
+    if of.get("with_gradients"):
+        rows.append(("", "with gradients: without torch.no_grad() it keeps what a backward pass would need"))
+    if of.get("left_bytes") and not report.growth:
+        rows.append(("", f"leaves {human(of['left_bytes'])} allocated each time"))
     rows += words.of_unused(report.unused)
     rows += words.of_host(report.host)
     rows += phantom_growth.rows(report)

@@ -107,6 +107,8 @@ def of_evaluation(report: Report, memory_bytes: int) -> list[str]:
         said.append(
             line + "".join(f"; {one['name']} at {one['place']} keeps it" for one in report.evaluation_keeps[:1])
         )
+        if of.get("with_gradients"):
+            said.append("evaluation is with gradients: torch.no_grad() around it is missing, and was not tried")
     if report.host_ran_out:
         said.append(f"with memory enough on the card, {report.host_ran_out}")
     return said

@@ -146,6 +146,11 @@ class Survey:
         """The largest model that is trained, or else the first of the others; None if there is no model."""
         return self.models[0] if self.models else None
 
+    @property
+    def activation_bytes(self) -> int:
+        """What activations take at the peak of allocated memory."""
+        return self.report.peak_by_kind.get("activations", 0)
+
 
 def read(report: Report, needs_bytes: int) -> Survey:
     """Return the survey of a run, made of its report, which holds what the plugin in its process found (`plugin`).

@@ -25,6 +25,7 @@ from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.script.running.plugin import MakesPlugin
+from coopsim.script.watching.steps import Counted
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
@@ -87,7 +88,7 @@ class BudgetGuest:
         self._session.tries = bool(request.save)
         self._session.seamless = True
         self._session.stepped = self._step_over
-        self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
+        self._counted = Counted()
         self._depth = 0
         self._gone = self._saved = False
         self._call_module = torch.nn.Module.__call__
@@ -148,9 +149,7 @@ class BudgetGuest:
         return call
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._clock is None:
-            self._clock = id(optimizer)
-        if id(optimizer) == self._clock and self._session.inside and not self._gone:
+        if self._counted.counts(optimizer) and self._session.inside and not self._gone:
             try:
                 self._session.end()
             except BaseException:
@@ -183,7 +182,7 @@ class BudgetGuest:
         if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
         found = budget.report(self._session)
-        if self._clock is None and not self._gone:
+        if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
         return found | {
             "failed": str(failure or ""),

@@ -46,7 +46,7 @@ class Taped:
     cells: tuple[list[Cell | None], list[Cell | None], Call | None] = field(default=([], [], None), repr=False)
 
 
-class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
+class TapeRecorder(Recorder):
     """A recorder that runs its ops by way of `on_demand`, and keeps the tape.
 
     The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op.

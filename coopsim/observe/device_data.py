@@ -1,8 +1,10 @@
 """The device's data as a recorder goes through a program's ops: what is known, what is assumed, what is read."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -61,7 +63,7 @@ class DeviceData:
                 yield given
             return
         size = self._sizes.counted(func, args, kwargs)
-        if size is not None and size.by:
+        if size is not None and size.by and not _prints():
             self.sizes[str(func), self._place(), size.by] += 1
         if name in _COPIES and _gives_to_host(name, args):
             self._shares.spread(args[0] if name == "aten::_to_copy" else args[1])
@@ -151,6 +153,14 @@ class DeviceData:
     def _note(self, func: Any) -> None:
         self._sizes.has_read = True
         self.last_value = {"op": str(func), "place": self._place()}
+
+
+def _prints() -> bool:
+    """Return whether PyTorch is turning a tensor into text: what a mask keeps there decides of nothing else."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != torch._tensor_str.__file__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _gives_to_host(name: str, args: Any) -> bool:

@@ -62,7 +62,7 @@ class Recording:
     segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's segments at the start
 
 
-class Recorder(Interposed):  # type: ignore[no-untyped-call]
+class Recorder(Interposed):
     """Watches a whole program, so that it knows all storages, and records ops between `start` and `stop`.
 
     Views, and other ops that neither create nor mutate a storage, are not recorded, except for collectives.

@@ -28,7 +28,8 @@ class Script:
     and is given `told` (running/plugin.py); "" for none. `workspaces` is what cuDNN asks for on the phantom GPU
     (phantom/workspaces.py). `steps` is the number of optimizer steps after which the script is ended (None: it ends by
     itself). `masks` is what masks keep (observe/masks.py). `replay_steps`, `lengths`: judge it by a long run of so
-    many steps, of lengths as in that file (running/longer.py). `watched`: whether its ops are seen (task.py).
+    many steps, of lengths as in that file (running/longer.py). `watched`: whether its ops are seen, `explains`: whether
+    what memory holds is reported when it runs out (task.py).
     """
 
     command: tuple[str, ...]
@@ -50,6 +51,7 @@ class Script:
     replay_steps: int | None = None
     lengths: str = ""
     watched: bool = True
+    explains: bool = True
 
     @property
     def profile(self) -> phantom.Profile:

@@ -13,11 +13,12 @@ from coopsim.fit import batch, figures, rows
 from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import names, source
-from coopsim.fit.proposals import Keep, Note, Proposals, Withdraw, fits
+from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Try, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.searching import executors, progress, trials
+from coopsim.fit.searching import executors, order, progress, trials
 from coopsim.fit.searching.drive import drive
+from coopsim.fit.searching.order import Kind
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Model, ModelBlock
 from coopsim.fit.verdict import Fit
@@ -66,9 +67,50 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
     tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
-    survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given())
+    survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given(), activation_bytes=0, needs_bytes=1 << 40)
     assert not drive(tried, survey, microbatches.propose(tried.case(survey), batch.Batch(("a.py", "--bach={}"), 8)))
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
+
+
+@pytest.mark.parametrize(
+    ("activations", "most", "ran"),
+    [(16, 8, [8]), (12, 4, [4, 8]), (12, 2, [4, 2]), (9, 1, [1, 2]), (0, 0, [8, 4, 1]), (10, 16, [2, 4, 8])],
+)
+def test_micro_batches_begin_with_what_may_suffice(activations: int, most: int, ran: list[int]) -> None:
+    """Eight bytes are too many for a batch of 16; `most` is the largest that fits."""
+    survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given(), activation_bytes=activations, needs_bytes=8)
+    tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None))
+    case = replace(tried.case(survey), limit_bytes=0)
+    proposals = microbatches.propose(case, batch.Batch(("a.py", "{}"), 16))
+    asked: Any = next(proposals)
+    seen = []
+    while isinstance(asked, Try):
+        seen.append(int(asked.remedy.command[1]))
+        try:
+            asked = proposals.send(Outcome(asked.remedy if seen[-1] <= most else None))
+        except StopIteration:
+            break
+    assert seen == ran
+    assert not isinstance(asked, Keep) or int(asked.remedy.command[1]) == min(most, 8)
+
+
+def test_what_may_suffice_comes_first_by_what_it_saves_per_run() -> None:
+    """A setting of one run before a search, and what saves too little last, though it is tried, too."""
+
+    def proposals(name: str) -> Proposals:
+        yield Note(name)
+
+    saves_runs = {"a search": (9, 3), "bf16": (5, 1), "live": (30, 6), "checkpointing": (10, 1), "little": (1, 1)}
+    kinds = [Kind(proposals(name), *one) for name, one in saves_runs.items()]
+    noted: list[Any] = [next(kind.proposals) for kind in order.by_gain(kinds, 9)]
+    assert [note.text for note in noted] == ["checkpointing", "a search", "live", "bf16", "little"]
+
+
+def test_running_out_of_memory_is_not_explained_where_it_goes_on() -> None:
+    """Live evicts, and goes on: 29 explanations took ten of a trial's 22 seconds."""
+    script = Script(("a.py",), card="t4")
+    assert executors.changed(script, Changes()).explains
+    assert not executors.changed(script, Changes(live="1GiB")).explains
 
 
 def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_the_loss_in_chunks(tmp_path: Path) -> None:
     case = surveyed(it, tmp_path)
     survey = case.survey
     assert survey.logits_bytes == 2048 * 16000 * 4
-    [remedy] = settings.find_others(case)
+    [remedy] = case.drive(settings.propose_others(case))
     assert remedy.text.startswith("the loss in chunks")
     assert not remedy.same_numbers
     copy = tmp_path / "words.py"

@@ -31,6 +31,9 @@ for i in range(1, 9):
     optimizer.step()
     optimizer.zero_grad()
     del out
+    if i == 4:
+        print(net.weight)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     if i % 4 == 0:
         with torch.inference_mode():
             net(torch.zeros(40 * 1024, 1024, device="cuda"))
@@ -45,7 +48,13 @@ def test_phases(tmp_path: Path) -> None:
     evaluation, generation = report["phases"]["evaluation"], report["phases"]["generation"]
     assert evaluation["times"] == generation["times"] == 2
     assert evaluation["peak_allocated_bytes"] == report["peak_allocated_bytes"]
-    assert evaluation["added_bytes"] == 160 << 20  # its input is there before the call begins
+    # With its input, which is there before the call begins, and without 8 MiB, gradients and `out`, that are not.
+    assert evaluation["added_bytes"] == pytest.approx((160 + 160 - 8) << 20, abs=1 << 14)
+    later = report["phases"]["later steps"]["peak_allocated_bytes"]
+    assert later == report["phases"]["first step"]["peak_allocated_bytes"]  # the evaluation's input is none of theirs
+    assert report["steps"] == 8  # those of the second optimizer, too
+    assert report["needs_data"] == []  # what is printed decides of no size
+    assert report["other_masks"] is None
     assert generation["added_bytes"] == (20 + 24 + 4 - 4) << 20  # likewise the first input of 4 MiB
 
 
@@ -99,6 +108,41 @@ def test_an_evaluation_that_keeps_nothing(tmp_path: Path) -> None:
     assert report["phases"]["evaluation"]["grows_bytes"] == 0
     assert report["phases"]["evaluation"]["batches"] == 40
     assert report["evaluation_keeps"] == []
+
+
+LEAVES = """
+import torch
+
+net = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+kept = []
+for epoch in range(5):
+    net.train()
+    net(torch.zeros(256, 1024, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    net.eval()
+    kept.append(torch.zeros(1024, 1024, device="cuda"))
+    total = 0
+    for batch in range(6):
+        total += net(torch.zeros(1024, 1024, device="cuda")).square().mean()
+"""
+
+
+def test_an_evaluation_with_gradients_that_leaves_something(tmp_path: Path) -> None:
+    """Each call keeps its input and its output, 4 MiB each; each evaluation, 4 MiB."""
+    evaluation = report_of_text(tmp_path, LEAVES)["phases"]["evaluation"]
+    assert (evaluation["times"], evaluation["batches"], evaluation["with_gradients"]) == (5, 6, 30)
+    assert 8 << 20 <= evaluation["grows_bytes"] < 9 << 20
+    assert evaluation["left_bytes"] == 4 << 20
+
+
+@pytest.mark.slow
+def test_training_in_evaluation_mode_is_training(tmp_path: Path) -> None:
+    """Only the first such call is taken for evaluation."""
+    text = LEAVES.replace("    net.train()\n", "").replace("for batch in range(6)", "with torch.no_grad()")
+    evaluation = report_of_text(tmp_path, text)["phases"]["evaluation"]
+    assert evaluation["with_gradients"] == 0
 
 
 SIZES = """

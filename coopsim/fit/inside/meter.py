@@ -18,12 +18,13 @@ from coopsim.phantom.control import Control
 from coopsim.prices import Call
 from coopsim.script.watching import clock
 from coopsim.script.watching.imports import AfterImport, now_or_after
+from coopsim.script.watching.steps import Counted
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 
 
 class StepMeter:
-    """Sums up the costs of ops. A step ends when the first optimizer that is seen has stepped.
+    """Sums up the costs of ops. A step ends when the optimizer that counts has stepped (Counted).
 
     `in_block` is called for every op that makes or changes data: with its name, its cost in ns, and the bytes it makes.
     """
@@ -33,7 +34,7 @@ class StepMeter:
         self._total = self._optimizing = 0
         self._in_optimizer = 0
         self._control = Control()
-        self._clock: int | None = None
+        self._counted = Counted()
         self._marks: list[tuple[int, int, int]] = []
         self._calls: Counter[Call] = Counter()
         self._calls_of_steps: Counter[Call] = Counter()
@@ -123,9 +124,7 @@ class StepMeter:
     def _ends(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self._in_optimizer -= 1
         self._rose |= _peak() > self._peak_before
-        if self._clock is None:
-            self._clock = id(optimizer)
-        if id(optimizer) == self._clock:
+        if self._counted.counts(optimizer):
             self._mark_step()
 
     def compiled_step_ended(self) -> None:

@@ -13,7 +13,7 @@ from coopsim.fit.remedy import Remedy
 #: Fraction of the need below which logits are not worth a remedy of twenty lines.
 _WORTH = 0.05
 #: Logits and logarithms, the gradients of both, and logits in another type: all that a fused loss may spare.
-_FUSED = 5
+FUSED = 5
 _TEXT = "Liger's kernels, with {} (numbers change)"
 _OWN_LOSS = (
     "from liger_kernel.transformers.functional import liger_cross_entropy",
@@ -86,7 +86,7 @@ def by_liger(case: Case) -> Remedy | None:
             return None
         text = _TEXT.format("the loss in the memory of the logits")
         return case.proposal("loss", text, _OWN_LOSS, changes, same=False, after_model=True)
-    if _FUSED * survey.logits_bytes < case.over_bytes:
+    if FUSED * survey.logits_bytes < case.over_bytes:
         return None
     made = survey.given.arguments
     if made is not None and made.by == "lines":

@@ -20,28 +20,35 @@ def propose(case: Case, batch: Batch) -> Proposals:
 
 
 def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[Request, Any, Remedy | None]:
-    """Find the largest micro-batch that fits, by bisection over the divisors of the batch; None if none fits.
+    """Find the largest micro-batch that fits, over the divisors of the batch; None if none fits.
 
     Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
     """
     parts = batch.parts()
     failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
+    at, stride = 0 if base else _may_suffice(case, batch), 1
     while fitting - failing > 1:
-        # from the largest on, in strides that double, until one fits; then half way
-        at = (failing + fitting) // 2 if best else min(2 * failing + 2, len(parts) - 1)
         wanted = proposal(case, batch, parts[at])
         outcome = yield from trial(base.with_(wanted) if base else wanted)
         if outcome.done is not None:
-            fitting, best = at, outcome.done
+            fitting, best, at = at, outcome.done, at - stride
         else:
-            failing = at
+            failing, at = at, at + stride
             failures.append(outcome.failure)
-            if at == len(parts) - 1:
-                break
+        stride *= 2
+        if not failing < at < fitting or (best is not None and failures):
+            at = (failing + fitting) // 2 if best is not None else len(parts) - 1
     if best is None and base is None and failures and all(failures):
         yield Note(f"micro-batches: the script fails with every batch that was tried: {failures[0]}")
     return best
+
+
+def _may_suffice(case: Case, batch: Batch) -> int:
+    """Return the index of the largest part that may suffice, if activations are in proportion to it; 0 if none may."""
+    activations = case.survey.activation_bytes
+    saved = [activations * (1 - part / batch.wanted) for part in batch.parts()]
+    return next((i for i, nbytes in enumerate(saved) if nbytes >= case.over_bytes), 0)
 
 
 def smallest(case: Case, batch: Batch) -> Remedy | None:

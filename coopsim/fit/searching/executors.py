@@ -116,6 +116,7 @@ def changed(script: Script, changes: Changes) -> Script:
         world_size=changes.cards or script.world_size,
         plugin=plugin,
         told=told,
+        explains=not changes.live,  # it goes on after memory has run out, and each explanation takes a second
     )
 
 

@@ -16,24 +16,8 @@ from coopsim.fit.batch import Batch
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
 from coopsim.fit.proposals import Case, Proposals
-from coopsim.fit.remedies import (
-    cards,
-    checkpointing,
-    combine,
-    compiled,
-    evaluation,
-    live,
-    lora,
-    loss,
-    microbatches,
-    offload,
-    optimizers,
-    precision,
-    selective,
-    settings,
-    unused,
-)
-from coopsim.fit.searching import executors, masks
+from coopsim.fit.remedies import combine, evaluation
+from coopsim.fit.searching import executors, masks, order
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
@@ -48,7 +32,6 @@ from coopsim.types import CoopsimError
 
 _KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
 _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
-_EARLY = 6  #: number of kinds that are tried before live
 _ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
 _NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
@@ -222,47 +205,24 @@ class Search:
         return Batch(self._template, wanted)
 
     def _try_each(self, case: Case, batch: Batch | None) -> None:
-        """Try each kind of remedy, `jobs` at once; those that take few runs and often suffice come first.
+        """Try each kind of remedy, `jobs` at once; what promises most for the time it takes comes first (order.py).
 
         Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
         """
         if evaluation.is_the_cause(case) and drive(self._trials, case.survey, evaluation.propose(case)):
             return
-        by_blocks = [checkpointing.propose(case), selective.propose(case)]
-        whole = checkpointing.propose_whole(case)
-        smaller = [] if batch is None else [microbatches.propose(case, batch)]
-        if self._jobs > 1:  # those that follow look at what the first has found
-            by_blocks, whole = [_chained(whole, *by_blocks), _chained()], _chained()
-        searches = [*smaller, by_blocks[0]] if case.survey.trainer else [by_blocks[0], *smaller]
-        kinds = [
-            unused.propose(case),
-            settings.propose_allocator(case),
-            precision.propose(case),
-            whole,
-            *searches,
-            settings.propose_others(case),
-            settings.propose_sharding(case),
-            compiled.propose(case),
-            optimizers.propose(case),
-            loss.propose(case),
-            by_blocks[1],
-            precision.propose_weights(case),
-            cards.propose(case),
-            lora.propose(case),
-        ]
-        # Live keeps the numbers, but its trials take long: it comes after the kinds that take few runs, which often
-        # suffice. Offload is for where live finds nothing.
-        last = _chained(live.propose(case), offload.propose(case))
-        kinds.insert(len(kinds) if self._first else _EARLY, last)
+        kinds = order.kinds(case, batch, together=self._jobs > 1)
+        if not self._first:
+            kinds = order.by_gain(kinds, case.over_bytes)
         at_once = self._jobs if self._first else len(kinds)
         for i in range(0, len(kinds), at_once):
-            self._try(case, kinds[i : i + at_once])
+            self._try(case, [kind.proposals for kind in kinds[i : i + at_once]])
             if self._first and self._trials.found:
                 return
 
     def _try(self, case: Case, kinds: list[Proposals]) -> None:
         if self._jobs == 1:
-            drive(self._trials, case.survey, _chained(*kinds), first=self._first)
+            drive(self._trials, case.survey, order.chained(*kinds), first=self._first)
             return
         with ThreadPoolExecutor(self._jobs) as pool:
             running = {pool.submit(drive, self._trials, case.survey, kind) for kind in kinds}
@@ -295,9 +255,3 @@ class Search:
             return search_largest(run_with, batch.wanted, batch.wanted, tried, tolerance=_TOLERANCE, times=_WIDER)
         except _TimeIsOver:
             return Largest(batch.wanted, batch.wanted, tried)
-
-
-def _chained(*each: Proposals) -> Proposals:
-    """What several remedies propose, one after the other."""
-    for one in each:
-        yield from one

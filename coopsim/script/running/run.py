@@ -79,7 +79,7 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
     task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     task = replace(task, snapshot=to.snapshot, requests=to.requests, step_requests=to.step_requests)
     task = replace(task, plugin=script.plugin, told=script.told, masks=script.masks, ends_after=script.steps or 0)
-    task = replace(task, watched=script.watched)
+    task = replace(task, watched=script.watched, explains=script.explains)
     job, ran = _start(script, task, running, partial=partial)
     if job is None:
         return _report(script, ran[0])

@@ -1,8 +1,9 @@
 """Phases of a script's run: training, and what interrupts it: evaluation and generation.
 
-A phase begins with a call of a module from outside of all modules. With gradients it is training. Without, it is
-evaluation if the module is part of one that is trained, or contains one, and generation if a function `generate` makes
-the call; other calls, as of a teacher's model, belong to the phase in which they are made. What is called before
+A phase begins with a call of a module from outside of all modules. With gradients it is training, unless the module was
+in training mode at earlier calls and no longer is: then it is evaluation, whose torch.no_grad() was forgotten. Without,
+it is evaluation if the module is part of one that is trained, or contains one, and generation if a function `generate`
+makes the call; other calls, as of a teacher's model, belong to the phase in which they are made. What is called before
 anything has been trained counts as evaluation.
 """
 
@@ -41,6 +42,9 @@ class Calls(Probe):
         self._last: Callable[[], torch.nn.Module | None] = lambda: None
         self._inside = threading.local()
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        self._in_mode: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()  #: those called in training mode
+        self._only: Phase | None = None  #: the phase of all calls with gradients since the last step, if it is one
+        self.by_mode = True  #: whether modes tell evaluation: not where steps follow on nothing else
 
     def install(self) -> None:
         hooks.register_module_forward_pre_hook(self._enter)
@@ -49,6 +53,9 @@ class Calls(Probe):
     def step_ended(self, _steps: int) -> None:
         """Note the end of an optimizer step: no module is running, even if the hooks of one were not called."""
         self._inside.depth = 0
+        if self._only == "evaluation":
+            self.by_mode = False
+        self._only = None
 
     @property
     def module(self) -> torch.nn.Module | None:
@@ -77,7 +84,12 @@ class Calls(Probe):
         if torch.is_grad_enabled():
             if module not in self._trained:
                 self._trained.update(module.modules())
-            return "training"
+            if module.training:
+                self._in_mode.add(module)
+            evaluates = self.by_mode and not module.training and module in self._in_mode
+            phase: Phase = "evaluation" if evaluates else "training"
+            self._only = phase if self._only in (None, phase) else "training"
+            return phase
         if self._trained and not any(part in self._trained for part in module.modules()):
             return None
         return "generation" if _generates(frame) else "evaluation"

@@ -97,7 +97,7 @@ class OutOfMemories(Probe):
         recorder: ScriptRecorder,
         steps: Steps,
         unused: Unused,
-        batch: Callable[[], tuple[Phase, int] | None],
+        batch: Callable[[], tuple[Phase, int, bool] | None],
         batches: Callable[[], int],
     ) -> None:
         self._recorder, self._steps, self._unused = recorder, steps, unused
@@ -109,8 +109,8 @@ class OutOfMemories(Probe):
         """Note what memory holds, while the allocation fails."""
         self._in_training = torch.is_grad_enabled() or self._recorder.where.backwards > 0
         self._last = found(self._recorder, device, asked, self._steps.count + 1, self._unused.serials)
-        phase, batch = self._batch() or ("training", 0)
-        if batch and (not torch.is_grad_enabled() or batch < self._batches()):  # else it is over
+        phase, batch, with_gradients = self._batch() or ("training", 0, False)
+        if batch and (torch.is_grad_enabled() == with_gradients or batch < self._batches()):  # else it is over
             self._last = replace(self._last, phase=phase, batch=batch, batches=self._batches())
 
     def report(self, found: ProcessReport) -> None:

@@ -17,9 +17,11 @@ from coopsim.script.watching.probe import Probe
 
 _ORDER = ("load", "first step", "later steps", "evaluation", "generation")
 _PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
-_OF_PHASES = ("times", *_PEAKS, "added_bytes", "batches", "grows_bytes")
+_OF_PHASES = ("times", *_PEAKS, "added_bytes", "batches", "grows_bytes", "with_gradients", "left_bytes")
 _FEWEST = 4  #: batches that tell whether an evaluation keeps something of each
 _MOSTLY = 0.8  #: the part of the batches that must have added memory
+_TIMES = 4  #: evaluations that tell whether each leaves something behind
+_ALIKE = 0.8  #: the least of what they leave, as a part of the most
 _KINDS = ("allocated", "reserved", "requested")
 Figures = dict[str, int]
 
@@ -30,7 +32,8 @@ class Peaks(Probe):
     `phases` has the peaks of each part of the run: "load", until a module is first called with gradients; "first step"
     and "later steps"; "evaluation" and "generation". Of the last two it also has how often each began (`times`), and
     `added_bytes`, by how much its peak of allocated bytes exceeded what was allocated when it began. An evaluation of
-    several `batches` (calls of a model, at most) may keep something of each: `grows_bytes` per batch.
+    several `batches` (calls of a model, at most) may keep something of each: `grows_bytes` per batch. `with_gradients`:
+    how many of its calls kept what a backward pass needs. `left_bytes`: what is allocated more each time it begins.
 
     `first` and `last` are None before such a step has ended. Of several devices, each peak is that of the device where
     it is highest.
@@ -47,6 +50,9 @@ class Peaks(Probe):
         self._part = "load"  #: the part of the run, unless evaluation or generation interrupt it
         self._goes_on = False  #: whether a second step has begun
         self._before = 0  #: bytes allocated when the phase began
+        self._idle = False  #: whether no module was called since the last step ended
+        self._with_gradients = False  #: whether the last call of such a phase was made with gradients
+        self._starts: dict[str, list[int]] = {}  #: bytes allocated each time that such a phase began
         self._begins: list[int] = []  #: bytes allocated when each call of this phase began
         self._peaks: list[int] = []  #: the peak of each of its calls and of what came before the next
         self.evaluation_peaks: list[int] = []  #: of the evaluation that grew most
@@ -69,11 +75,16 @@ class Peaks(Probe):
     def call_begins(self, phase: Phase | None) -> None:
         """Note that a module is called from outside, in that phase; None: in the one under way."""
         self._goes_on = self._goes_on or (phase == "training" and self.first is not None)
-        if phase is None or not _devices() or (phase == self._phase == "training" and self._part != "load"):
+        if phase is None:
+            return
+        idle, self._idle = self._idle, False
+        if not _devices() or (phase == self._phase == "training" and self._part != "load"):
             return
         now = 0
         if self._begins:
             self._peaks.append(self._highest())
+        if idle and phase != self._phase == "training":  # what came since the step, such as its input, belongs to it
+            self._enter(phase, min(self.allocated, self._highest("current")))
         for device in _devices():
             now = max(now, self._take(device))
             self._reset(device)
@@ -81,14 +92,12 @@ class Peaks(Probe):
             self._begins.append(now)
         if phase == "training" and self._part == "load":
             self._part = "first step"
-        if phase == self._phase:
-            return
-        self._phase_ends()
-        self._phase, self._before = phase, now
-        self._begins = [now] if phase == "evaluation" else []
+        if phase != self._phase:
+            self._enter(phase, now)
+            self._begins = [now] if phase == "evaluation" else []
         if phase != "training":
-            empty = dict.fromkeys(_OF_PHASES, 0)
-            self.phases.setdefault(phase, empty)["times"] += 1
+            self._with_gradients = torch.is_grad_enabled()
+            self.phases[phase]["with_gradients"] += self._with_gradients
 
     def step_ended(self, _steps: int) -> None:
         """End a step: note its peaks, and reset PyTorch's, so that what follows counts to the next step."""
@@ -98,7 +107,7 @@ class Peaks(Probe):
             self._reset(device)
         if self._part == "load" and self._part in self.phases:  # no module was called
             self.phases["first step"] = self.phases.pop("load")
-        self._part = "later steps"
+        self._part, self._idle = "later steps", True
         if self.first is None:
             self.first = self._step
         else:
@@ -114,6 +123,12 @@ class Peaks(Probe):
         self._phase_ends()
         if not self._goes_on and self.last is None:
             self.phases.pop("later steps", None)
+        for of in self.phases.values() if not self._calls.by_mode else ():
+            of.update(dict.fromkeys(of.keys() & {"with_gradients"}, 0))
+        for name, starts in self._starts.items():
+            more = [later - earlier for earlier, later in itertools.pairwise(starts[1:])]
+            if len(starts) >= _TIMES and min(more) >= max(_ALIKE * max(more), 1):
+                self.phases[name]["left_bytes"] = min(more)
         self.phases = {name: self.phases[name] for name in _ORDER if name in self.phases}
         found.phases, found.evaluation_peaks = self.phases, tuple(self.evaluation_peaks)
         found.peak_allocated_bytes = self.run["allocated"]
@@ -126,9 +141,22 @@ class Peaks(Probe):
             found.steady_peak_allocated_bytes = self.last["allocated"]
 
     @property
-    def batch(self) -> tuple[Phase, int] | None:
-        """The phase that interrupts training and is under way, and the number of calls in it; None if none is."""
-        return None if self._phase == "training" or not self._begins else (self._phase, len(self._begins))
+    def batch(self) -> tuple[Phase, int, bool] | None:
+        """The phase that interrupts training and is under way, the number of calls in it, and whether with gradients.
+
+        None if none is.
+        """
+        if self._phase == "training" or not self._begins:
+            return None
+        return self._phase, len(self._begins), self._with_gradients and self._calls.by_mode
+
+    def _enter(self, phase: Phase, before: int) -> None:
+        self._phase_ends()
+        self._phase, self._before = phase, before
+        if phase != "training":
+            empty = dict.fromkeys(_OF_PHASES, 0)
+            self.phases.setdefault(phase, empty)["times"] += 1
+            self._starts.setdefault(phase, []).append(before)
 
     def _phase_ends(self) -> None:
         """Note whether the evaluation that ends has kept something of each batch."""
@@ -144,8 +172,8 @@ class Peaks(Probe):
         if grows > of["grows_bytes"]:
             of["grows_bytes"], self.evaluation_peaks = grows, peaks
 
-    def _highest(self) -> int:
-        return max(int(self._stats(device)["allocated_bytes"]["all"]["peak"]) for device in _devices())
+    def _highest(self, which: str = "peak") -> int:
+        return max(int(self._stats(device)["allocated_bytes"]["all"][which]) for device in _devices())
 
     def _take(self, device: int) -> int:
         """Note the peaks of a device. Returns what is allocated there now, in bytes."""

@@ -31,7 +31,7 @@ _kept: list[Any] = []  # callbacks of the library, which must stay alive
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 
 
-class ScriptRecorder(Recorder):  # type: ignore[no-untyped-call]
+class ScriptRecorder(Recorder):
     """A recorder that also notes the running op, and the maker of each storage."""
 
     supports_higher_order_operators = True  # such as DTensor's random ops

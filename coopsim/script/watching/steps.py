@@ -1,5 +1,6 @@
 """Count the optimizer steps of a script, compiled or not."""
 
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -12,8 +13,22 @@ from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
 
 
+class Counted:
+    """The optimizer whose steps are those of the script: the first that steps, or, once it is gone, the next."""
+
+    def __init__(self) -> None:
+        self._optimizer: Callable[[], torch.optim.Optimizer | None] = lambda: None
+        self.known = False  #: whether an optimizer has stepped
+
+    def counts(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Return whether a step of this optimizer, which has just ended, is one of the script's."""
+        if self._optimizer() is None:
+            self._optimizer, self.known = weakref.ref(optimizer), True
+        return self._optimizer() is optimizer
+
+
 class Steps(Probe):
-    """Counts steps, those of the first optimizer that steps, and calls `ended` with the number of each, from 1.
+    """Counts steps (Counted), and calls `ended` with the number of each, from 1.
 
     `after_compiled` are called after each step of compiled code, which runs without hooks.
     """
@@ -23,7 +38,7 @@ class Steps(Probe):
         self.count = 0
         self.after_compiled: list[Callable[[], None]] = []
         self._backwards = 0  #: backward passes until the last step's end
-        self._first: int | None = None  #: id of the optimizer whose steps count
+        self._counted = Counted()
         self._code: CodeType | None = None  #: the compiled code that ended the last step
 
     def install(self) -> None:
@@ -50,9 +65,7 @@ class Steps(Probe):
         found.steps = self.count
 
     def _stepped(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if self._first is None:
-            self._first = id(optimizer)
-        if id(optimizer) == self._first:
+        if self._counted.counts(optimizer):
             self._step_ended()
 
     def _step_ended(self) -> None:
