@@ -59,12 +59,12 @@ def _gone() -> None:
 
 
 #: Before PyTorch 2.10 the objects that stand for storages may outlive Python's use of them, and come back.
-_OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
+OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
 
 
 def _reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
     found = weakref.ref(storage)
-    return partial(_back_in_use, found) if _OBJECTS_RETURN else found
+    return partial(_back_in_use, found) if OBJECTS_RETURN else found
 
 
 def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.UntypedStorage | None:

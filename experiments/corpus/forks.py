@@ -27,6 +27,7 @@ import torch
 
 from coopsim.observe.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
+from coopsim.phantom import compilers
 from coopsim.script import Script
 from coopsim.script.running import inside, start
 from coopsim.script.running.run import _report
@@ -81,6 +82,8 @@ def reported(file: str, code: int, folder: str) -> dict[str, Any]:
         report = _report(Script((file,), CARD), start.Ran(0, code, start.reports(folder)))
     except CaptureError as e:
         return {"failed": str(e)}
+    if report.watched_by_mode:  # it would be compared with what only machines without a C++ compiler do
+        return {"failed": f"watched by a dispatch mode, not below autograd: {compilers.why_not()}"}
     return {
         "failed": "",
         "verdict": report.outcome,

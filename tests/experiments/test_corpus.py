@@ -73,6 +73,17 @@ def test_rows_are_made_in_forks(corpus: ModuleType, tmp_path: Path) -> None:
     assert {key: d[key] for key in corpus.KINDS} == {key: a[key] for key in corpus.KINDS}
 
 
+@pytest.mark.usefixtures("phantom_gpu")
+@pytest.mark.slow
+def test_a_run_that_a_dispatch_mode_watches_fails(
+    corpus: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    (tmp_path / "a.py").write_text(GOOD)
+    [row] = corpus.measure([corpus.Script("a", tmp_path / "a.py")], plain=False)
+    assert (row["verdict"], "watched by a dispatch mode" in row["note"]) == ("fails", True)
+
+
 def test_a_difference_is_said(corpus: ModuleType) -> None:
     watched = {"seconds": 2, "failed": "", "verdict": "ok", "steps": 3, "peaks": [9, 12, 20], "needs_data": ["nonzero"]}
     plain = {"seconds": 1, "failed": "", "peaks": [9, 16, 18]}

@@ -106,7 +106,6 @@ def test_compiled() -> None:
     assert (found["outcome"], found["compiled_graphs"] > 0, found["graph_breaks"]) == ("ok", True, [])
 
 
-@pytest.mark.xfail(minor() >= (2, 15), reason="DDP's check of parameters fails on imitated ranks", strict=True)
 def test_ranks() -> None:
     """A rank of DDP over NCCL trains, the others imitated."""
     command = [sys.executable, "-m", "coopsim", "phantom", "run", "--json", "--", "torchrun", "--nproc-per-node", "4"]

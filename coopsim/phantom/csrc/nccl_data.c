@@ -9,6 +9,7 @@ enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFLOAT, T
 static const size_t width[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 enum { SUM, PROD, MAX, MIN, AVG, FIRST_OF_USERS };  /* ncclRedOp_t */
 enum { GROUPED = 4096 };
+static __thread int depth;  /* of groups */
 
 static size_t copy_limit(void) {
   size_t limit = setting("COOPSIM_PHANTOM_COPY");
@@ -105,6 +106,17 @@ Result ncclAllGather(const void *in, void *out, size_t count, int type, Comm *c,
   return SUCCESS;
 }
 
+/* A group of broadcasts, one from each rank in turn, of one size each: PyTorch 2.15 gathers lists of tensors so. */
+static __thread struct { void *p[GROUPED]; size_t n; int parts; Comm *c; } gathered;
+static void gathers(int root, void *out, size_t n, Comm *c) {
+  if (!root) gathered.parts = 0, gathered.n = n, gathered.c = c;
+  int next = root == gathered.parts && root < GROUPED && n == gathered.n && c == gathered.c;
+  if (next) gathered.p[gathered.parts++] = out;
+  else gathered.parts = 0;
+  if (!next || gathered.parts < c->size) return;
+  for (int r = 0; r < c->size; r++) copy(gathered.p[r], gathered.p[c->rank], n);
+}
+
 Result ncclBroadcast(const void *in, void *out, size_t count, int type, int root, Comm *c, void *stream) {
   size_t n = count * width[type];
   nccl_takes(c, ONE_TO_ALL, n, stream);
@@ -112,8 +124,9 @@ Result ncclBroadcast(const void *in, void *out, size_t count, int type, int root
     char all[EXCHANGED];
     nccl_exchange(c, c->rank == root ? in : out, n, all);
     copy(out, all + (size_t)root * n, n);
-  } else if (c->rank == root) {
-    copy(out, in, n);
+  } else {
+    if (c->rank == root) copy(out, in, n);
+    if (depth) gathers(root, out, n, c);
   }
   return SUCCESS;
 }
@@ -150,9 +163,9 @@ Result ncclAlltoAll(const void *in, void *out, size_t count, int type, Comm *c, 
 
 typedef struct { void *p; size_t n; int peer; Comm *c; } Receive;
 static __thread Receive waiting[GROUPED];
-static __thread int n_waiting, depth;
+static __thread int n_waiting;
 
-Result ncclGroupStart(void) { depth++; return SUCCESS; }
+Result ncclGroupStart(void) { if (!depth++) gathered.parts = 0; return SUCCESS; }
 Result ncclGroupEnd(void) {
   if (--depth) return SUCCESS;
   for (int i = 0; i < n_waiting; i++) nccl_receive(waiting[i].c, waiting[i].peer, waiting[i].p, waiting[i].n);

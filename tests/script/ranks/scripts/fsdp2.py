@@ -34,5 +34,11 @@ for _ in range(3):
 everyone: list[object] = [None] * world
 dist.all_gather_object(everyone, {"world": world})
 assert everyone == [{"world": world}] * world
+parts = [torch.zeros(2, dtype=torch.long, device="cuda") for _ in range(world)]
+parts[rank].copy_(torch.tensor([7, world]))
+with dist._coalescing_manager(device=torch.device("cuda", local)):  # so PyTorch 2.15 gathers a list
+    for source, part in enumerate(parts):
+        dist.broadcast(part, src=source)
+assert [part.tolist() for part in parts] == [[7, world]] * world
 dist.barrier()
 dist.destroy_process_group()
