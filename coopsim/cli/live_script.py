@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim import budget
 from coopsim.cli.common import command_of
-from coopsim.live import settings
+from coopsim.live.parameters import allocator_variables
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
@@ -60,7 +60,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         masks=args.masks,
         traceback=args.traceback,
         output=2 if args.json else None,
-        variables=() if memory_bytes else settings.variables(),
+        variables=() if memory_bytes else allocator_variables(),
         plugin="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )

@@ -1,16 +1,38 @@
 """The public interface of `coopsim.live`: a budget, and the steps that are taken inside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from coopsim import budget as amounts
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
+
+
+class OfferedSession:
+    """The session that the next Budget of this process joins, in place of one of its own; at most one is on offer.
+
+    `coopsim live run` makes the session, and the script that it runs may make a Budget. The script makes that itself,
+    so no argument can carry the session there: `OFFERED` is the one global of this package that holds state.
+    """
+
+    def __init__(self) -> None:
+        self._make: Callable[[], TrainingSession] | None = None
+
+    def offer(self, make: Callable[[], TrainingSession]) -> None:
+        """Let the next Budget call `make` and join the session that this returns; an offer not taken is replaced."""
+        self._make = make
+
+    def take(self) -> TrainingSession | None:
+        """The session that is on offer, which is withdrawn; None if there is none."""
+        make, self._make = self._make, None
+        return make() if make is not None else None
+
+
+OFFERED = OfferedSession()
 
 
 class Budget:

@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute, Skipped
 from coopsim.live.cells import Call, Cell, Spec
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
 from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
-from coopsim.live.skipped import Skipped
 from coopsim.live.values import Values
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from coopsim.live.cells import Cell
+from coopsim.live.errors import TRAP
 from coopsim.live.follow import Deviation, Follow, Outgrown, RanOp
 from coopsim.live.kinds import Kind
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.operands import can_start_again, on_device
 from coopsim.live.plan import Row
 from coopsim.live.state import Context, LeftPlan, State
-from coopsim.live.trap import TRAP
 from coopsim.observe import accumulation
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE

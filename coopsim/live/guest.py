@@ -18,9 +18,9 @@ import torch
 from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
+from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError

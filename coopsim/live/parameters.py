@@ -1,6 +1,16 @@
-"""The parameters of planning: how much of the budget a plan leaves unused, and how often it is mended."""
+"""What is set before steps run: PyTorch's allocator, and how much of the budget a plan leaves unused."""
 
+import os
 from dataclasses import dataclass
+
+#: Free memory is joined by remapping pages, so that fragments add up.
+_SETTING = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+_SET_BY = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+
+
+def allocator_variables() -> tuple[tuple[str, str], ...]:
+    """The environment variables to set for PyTorch's allocator, as (name, value); () if the environment has some."""
+    return () if any(name in os.environ for name in _SET_BY) else (_SETTING,)
 
 
 @dataclass(frozen=True)

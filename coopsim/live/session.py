@@ -16,11 +16,10 @@ from coopsim.live.host.copies import Sent
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime
 from coopsim.live.known_kinds import KnownKinds
-from coopsim.live.learner import Learner
+from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
 from coopsim.live.step import Start, Step
-from coopsim.live.totals import Totals
 from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
 

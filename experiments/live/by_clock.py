@@ -30,7 +30,7 @@ def timed() -> Iterator[Clock]:
     from coopsim.live.device import cost_model
     from coopsim.live.follow import Follow
     from coopsim.live.following import Following
-    from coopsim.live.host.engines import CudaEngines
+    from coopsim.live.host.area import CudaEngines
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
     from coopsim.live.values import Values

@@ -86,8 +86,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import Budget
-    from coopsim.live.offered import OFFERED
+    from coopsim.live.budget import OFFERED, Budget
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 

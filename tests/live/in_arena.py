@@ -10,10 +10,9 @@ from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import Budget
+from coopsim.live.budget import OFFERED, Budget
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.offered import OFFERED
 from coopsim.live.plan import Plan
 from coopsim.live.session import TrainingSession
 from coopsim.observe.extension import Extension

@@ -90,7 +90,7 @@ FAULTS = {
 PLANT = """
 from dataclasses import replace
 from coopsim.live.host import plan_copies
-from coopsim.live.host.engines import BACK, OUT, LateEngines
+from coopsim.live.host.area import BACK, OUT, LateEngines
 from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
 begin, wait, places = own = LateEngines.begin, LateEngines.wait, plan_copies._places

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from coopsim.live.cells import Cell, Value
-from coopsim.live.host.area import HostArea, HostBytes
-from coopsim.live.host.engines import BACK, OUT, Mark
+from coopsim.live.host.area import BACK, OUT, HostArea, HostBytes, Mark
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version

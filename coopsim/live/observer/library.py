@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from coopsim.live.errors import TRAP_TEXT
 from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
-from coopsim.live.trap import TEXT
 from coopsim.observe.extension import NoExtensionError
 
 _TEXT = 4000
@@ -54,7 +54,9 @@ class Observer:
 
     def __init__(self) -> None:
         self._lib = lib = load()
-        self._self = ctypes.c_void_p(lib.coopsim_follower(TEXT.encode(), ctypes.c_void_p(id(torch.OutOfMemoryError))))
+        self._self = ctypes.c_void_p(
+            lib.coopsim_follower(TRAP_TEXT.encode(), ctypes.c_void_p(id(torch.OutOfMemoryError)))
+        )
         self.state = lib.coopsim_state(self._self).contents
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
