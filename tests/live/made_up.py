@@ -1,17 +1,22 @@
 """Parts of a step on the CPU, of made-up storages and ops, for tests of what stands between a session and PyTorch."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
+from coopsim.live.actions import Evict, Recompute
 from coopsim.live.cells import Call, Cell, Cells
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.copies import Sent
+from coopsim.live.kinds import Kind
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
+from coopsim.live.plan import Row
+from coopsim.live.plan_state import PlanState
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.state import Context
@@ -124,3 +129,58 @@ class Blocks:
     def at(self, offset: int) -> AbstractContextManager[None]:
         self.taken.append(offset)
         return nullcontext()
+
+
+@dataclass
+class Op:
+    """A dispatched op of a made-up step (plan.Entry)."""
+
+    func: Any
+    inputs: list[int]
+    results: list[int]
+    op: int = -1
+    shapes: Any = ((), (), None)
+    mutable: bool = False
+
+
+def row(op: Op, **what: Any) -> Row:
+    """What a plan that watches all storages does at an op (plan.Row), besides what is given."""
+    own: dict[str, Any] = {"before": [], "copies": [], "keep": [], "call": op.op >= 0, "elements": []}
+    own |= {"look": list(enumerate(op.inputs)), "find": list(enumerate(op.results)), "makes": []}
+    if op.op >= 0:
+        own["makes"] = [(s, 0) for s in op.results if s not in op.inputs]
+    return Row(op, **own | what)
+
+
+def plan(rows: list[Row], watched: Collection[int]) -> Any:
+    """A plan of these rows, as Follow takes it (plan.Plan), in which no op changes a storage in place."""
+    ops = [one.entry for one in rows if one.entry.op >= 0]
+    program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
+    unused: dict[str, Any] = {"early": set(), "several_streams": False, "away": {}, "finds": frozenset()}
+    mutates: list[set[int]] = [set() for _ in ops]
+    random = [False for _ in ops]
+    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, random=random, program=program, **unused)
+
+
+MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.sub.Tensor
+
+
+def example(last: Any = SUB) -> Any:
+    """A plan of a = 2 x, b = a + 1, c = -x, d = b - a, by which `a` is evicted before c and made again before d."""
+    a, b, c, d = Op(MUL, [0], [1], 0), Op(ADD, [1], [2], 1), Op(NEG, [0], [3], 2), Op(last, [2, 1], [4], 3)
+    rows = [row(a), row(b), row(c, before=[Evict((1, 0))]), row(d, before=[Recompute(0, ((1, 0),))])]
+    return plan(rows, range(5))
+
+
+def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
+    """Run the ops of the example by `run(func, *args)`, and give the result of each."""
+    yield (a := run(MUL, x, 2))
+    yield (b := run(ADD, a, 1))
+    yield run(NEG, x)
+    yield run(SUB, b, a)
+
+
+def kind(made: Any, decided: int = 1) -> Kind:
+    """A kind of step with this plan."""
+    tape = [one.entry for one in made.rows]
+    return Kind(None, tape, decided, 0, state=PlanState(plan=made))  # type: ignore[arg-type]
