@@ -19,7 +19,7 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
@@ -82,11 +82,11 @@ class BudgetGuest:
             arena=self._arena,
             offload=Hosting(**request.hosting) if request.hosting else None,
             no_offload="--no-offload" if request.offload is False else "",
+            no_arena=self._no_arena,
+            seamless=True,
+            tries=bool(request.save),
+            stepped=self._step_over,
         )
-        self._session.no_arena = self._no_arena
-        self._session.tries = bool(request.save)
-        self._session.seamless = True
-        self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0
         self._gone = self._saved = False
@@ -101,7 +101,7 @@ class BudgetGuest:
         self._leave()
         if self._session.inside:
             self._session.abandon()
-        self._session.seamless = False
+        self._session.keep_steps_apart()
         return self._session
 
     def _leave(self) -> None:

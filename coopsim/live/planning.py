@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopsim.live import hosting, schedules
+from coopsim.live import schedules
 from coopsim.live.arena.placed import Placed
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host_area import HostArea
+from coopsim.live.host import hosting
+from coopsim.live.host.area import HostArea
+from coopsim.live.host.hosting import Hosting, bounds
 from coopsim.live.host_time import step_time
-from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.kinds import Kind
 from coopsim.live.make import PLACINGS, more_to_leave
 from coopsim.live.parameters import PlanningParameters
@@ -46,8 +47,8 @@ class Planning:
         self._parameters = parameters or PlanningParameters()
         self.hosting: Hosting | None = None  #: None: nothing is offloaded
         self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py) in all steps
-        self.no_room_for_lists = False  #: whether a step without a plan had to; from then on all such steps do
-        self.area: HostArea | None = None  #: of the device that steps run on
+        self.lists_in_parts = False  #: whether a step without a plan had to; from then on all such steps do
+        self.area = HostArea("cpu")
         self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
@@ -55,11 +56,43 @@ class Planning:
         self.replans = 0  #: plans that were mended, over all kinds
         self._latest: Kind | None = None  # of the latest step that followed a plan
 
-    def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
-        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
+    def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
+        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans.
+
+        in_parts: optimizers update their tensors in parts (parts.py) in all steps.
+        """
         if offload is not None:
             hosting.check(self.policy)
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
+        self.in_parts = in_parts
+
+    def run_on(self, device_kind: str) -> None:
+        """Plan for steps on this kind of device, "cuda" or "cpu", from now on."""
+        self.on_gpu = device_kind == "cuda"
+        self.area = HostArea(device_kind)
+
+    def leave_arena(self) -> None:
+        """Plan for PyTorch's own allocator, as steps do not run on the arena's device."""
+        self.placed = None
+
+    def set_limit(self, nbytes: int) -> None:
+        """Plan for this budget from now on."""
+        self.limit = nbytes
+
+    def set_others(self, nbytes: int) -> None:
+        """Leave so many bytes of the budget to what is not of the program's storages."""
+        self.others = nbytes
+
+    def no_room_for_lists(self) -> None:
+        """Let optimizers update their tensors in parts in steps without a plan, as one has had no room for more."""
+        self.lists_in_parts = True
+
+    def expect_other_steps(self, kinds: Sequence[Kind]) -> None:
+        """Let plans keep all that a step may need that leaves its plan, as one has done so. kinds: to plan so, too."""
+        if not self.varies:
+            self.varies = True
+            for kind in kinds:
+                self.follow(kind)
 
     def keep_steps_apart(self) -> None:
         """Let no plan have values on the host between steps."""
@@ -150,7 +183,6 @@ class Planning:
 
     def _cannot_offload(self, nbytes: int) -> str:
         """Why copies that take so much of the host cannot be made; "" if they can."""
-        assert self.area is not None
         if self.hosting is None:
             return self.no_offload
         most = self.hosting.memory_bytes
