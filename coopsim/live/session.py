@@ -13,6 +13,7 @@ from coopsim import budget as amounts
 from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
+from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host_area import HostArea
 from coopsim.live.host_time import StepTime
@@ -42,7 +43,9 @@ class TrainingSession:
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
     PyTorch's own allocator does. offload: plans may copy values to the host; None: only if the file's do.
-    no_offload: why none may, the file's included.
+    no_offload: why none may, the file's included. cached: `plan` is of an earlier start of this program with these
+    arguments, so what does not match is planned anew. background: first plans are made, and the observer is compiled,
+    while steps go on without them; else steps wait.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -56,21 +59,28 @@ class TrainingSession:
         arena: Arena | None = None,
         offload: Hosting | None = None,
         no_offload: str = "",
+        *,
+        cached: bool = False,
+        background: bool = False,
     ) -> None:
         self._memory = memory or "100%"
         self.share = memory is not None and memory.strip().endswith("%")
         nbytes = amounts.parse(self._memory, 1 << 40)
         limit = nbytes if memory is not None and not self.share else None
         hollow.check()
-        self._planned = stored.Loaded(plan) if plan is not None else None
+        self._planned = stored.Loaded(plan, cached=cached) if plan is not None else None
         if self._planned is not None:
             limit = self._planned.limit(limit, share=self.share)
             policy = self._planned.policy(policy)
             offload = offload or self._planned.hosting
+        self._cached = cached
         self._device_kind = device_kind
         self._arena = arena
         #: Whether each step begins before anything else runs, so that values may stay on the host from one to the next.
         self.seamless = False
+        self.keeps = False  #: whether plans are kept for other starts of the program, also for its first step
+        self._kept: list[tuple[int, bool]] = []  # plans that the file has
+        self._first: Kind | None = None  # the first step, if it was recorded
         self.tries = False  #: whether steps may exceed a budget in bytes, to find out by how much
         self.no_arena = ""  #: why there is none, although one was asked for
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
@@ -79,7 +89,9 @@ class TrainingSession:
         self.planning.in_parts = recorded is not None and recorded.state
         self._records_all = memory is None and plan is None
         self.stepped: Callable[[], None] = lambda: None  #: called after each step that ended without an error
-        self._observer, self.no_observer = observer.find()
+        if background:
+            self.planning.background = Background()
+        self._observer, self.no_observer = observer.find(wait=not background)
         self.ledger = LiveLedger(self._observer)
         self.known = KnownKinds()
         self.totals = Totals()
@@ -103,6 +115,7 @@ class TrainingSession:
         if not self.seamless or self._arena is not None:
             self.planning.keep_steps_apart()
         self._take_planned()
+        self._take_made()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena = self.planning.placed = None
             self.no_arena = "the script does not train on a GPU"
@@ -218,6 +231,15 @@ class TrainingSession:
             self.known.add_planned(planned.kinds(kind))
             for known in self.known.kinds:
                 self.planning.follow_known(known)
+            self._kept = self._plans(self.known.kinds)
+
+    def _take_made(self) -> None:
+        """Take what was made while steps went on: the observer, and plans."""
+        if self.no_observer == observer.COMPILING:
+            self._observer, self.no_observer = observer.find(wait=False)
+            if self._observer is not None:
+                self.ledger.join(self._observer)
+        self.planning.take()
 
     def _deviated(self, why: str) -> None:
         """Count a step that left its plan; from the first one on, plans keep all that such a step may need."""
@@ -244,7 +266,10 @@ class TrainingSession:
             return
         if kind.first:
             kind.state.refuse("it makes the optimizer's state, as only the first step does")
+            self._first = kind
             return  # no other will be like it
+        if self._cached and self.share and not self.totals.planned_steps:
+            self.known.kinds.clear()  # the program is another than it was, so its largest step may be, too
         self.known.add(kind)
         self.known.forget_oldest()
         if self.share:
@@ -254,10 +279,12 @@ class TrainingSession:
         except DoesNotFit as error:
             self._failure = error
             raise
+        if self.keeps and self._first is not None and self.planning.first is None:
+            self.planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
         """Set a budget that is a share, of the largest kind of step; if it changes, plan the older kinds again."""
-        *older, _ = kinds = self.known.kinds
+        *older, _ = kinds = [kind for kind in self.known.kinds if not kind.first]
         limit = amounts.parse(self._memory, max(kind.peak_bytes for kind in kinds) + self.planning.others)
         if limit != self.planning.limit:
             self.planning.limit = limit
@@ -281,10 +308,42 @@ class TrainingSession:
         head = stored.header(*known, arena=self._arena is not None, hosting=self.planning.hosting)
         stored.save(self.known.kinds, path, head)
 
+    def keep(self, path: str, command: str) -> None:
+        """Write a file as `save` does, for another start of the program, and with its first step.
+
+        Kinds whose plan is still being made are left out. No file is written without a plan, and none if it would be as
+        the one that was read.
+        """
+        planning = self.planning
+        planning.take()
+        kinds = [kind for kind in self.known.kinds if not planning.is_asked(kind)]
+        if self.limit is None or not any(kind.state.schedule for kind in kinds) or self._plans(kinds) == self._kept:
+            return
+        self._kept = self._plans(kinds)
+        if self._first is not None:
+            if self._first.state.schedule is None:
+                planning.prepare(self._first, now=True)
+            kinds.insert(0, self._first)
+        known = self.limit, self.policy, planning.others, self._device_kind or "", command
+        steady = not (self.totals.device_calls and any(kind.state.finished for kind in kinds))
+        head = stored.header(*known, arena=self._arena is not None, hosting=planning.hosting)
+        stored.save(kinds, path, replace(head, card=device.card(self._device_kind or ""), steady=steady))
+
+    @staticmethod
+    def _plans(kinds: list[Kind]) -> list[tuple[int, bool]]:
+        return [(id(kind.state.schedule), kind.state.finished) for kind in kinds if not kind.first]
+
     @property
     def all_proven(self) -> bool:
         """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
         return all(kind.state.proven or kind.plan is None for kind in self.known.kinds)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
+        asked = self.planning.background is not None and self.planning.background.is_asked()
+        found = self.planning.background is not None and any(kind.plan for kind in self.known.kinds)
+        return found and not asked and self.all_proven and self._plans(self.known.kinds) != self._kept
 
     # -- figures -----------------------------------------------------------------------------------------------------
 
