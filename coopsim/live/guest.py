@@ -174,7 +174,7 @@ class BudgetGuest:
         Else keep its plans for another start once all are proven, as a script may be killed.
         """
         if not self._request.save:
-            if self._session.keeps and self._session.is_settled:
+            if self._session.keeps and self._session.may_be_kept:
                 self._keep()
             return
         session, wanted = self._session, self._request.steps

@@ -339,7 +339,7 @@ class TrainingSession:
         return all(kind.state.proven or kind.plan is None for kind in self.known.kinds)
 
     @property
-    def is_settled(self) -> bool:
+    def may_be_kept(self) -> bool:
         """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
         asked = self.planning.background is not None and self.planning.background.is_asked()
         found = self.planning.background is not None and any(kind.plan for kind in self.known.kinds)
