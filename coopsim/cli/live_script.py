@@ -19,7 +19,7 @@ from coopsim.script.reporting import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
     from coopsim.script import Script
 
 
@@ -88,7 +88,7 @@ _LIBRARIES = re.compile(r"^\s*(import|from) +(transformers|trl|lightning|pytorch
 
 def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     """Return what the flags let plans use of the host; None: nothing, or what the plan says. Raises CoopsimError."""
-    from coopsim.live import hosting
+    from coopsim.live.host import hosting
 
     if not args.offload:
         if args.host_memory or args.link or args.offload_state:

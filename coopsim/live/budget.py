@@ -7,7 +7,7 @@ from typing import Any
 
 from coopsim import budget as amounts
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy

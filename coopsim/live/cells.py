@@ -2,14 +2,12 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 import torch
-
-_TENSOR, _STRIDED = torch.Tensor, torch.strided
-_PLAIN = int, float, bool
 
 
 class Cell:
@@ -52,6 +50,40 @@ class Cell:
         self.pinned = False
         self.touched = 0
         self.streams: set[Any] = set()
+
+    def pin(self) -> None:
+        """Keep the memory in place until the step is over, as the program knows its address."""
+        self.pinned = True
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """A context in which the memory is kept in place."""
+        pinned, self.pinned = self.pinned, True
+        try:
+            yield
+        finally:
+            self.pinned = pinned
+
+    def use(self, now: int) -> None:
+        """Note that an op uses it at this time, as a number of ops since the step began."""
+        self.touched = max(self.touched, now)
+
+    def emptied(self) -> None:
+        """Note that its memory was freed."""
+        self.gone = True
+
+    def filled(self) -> None:
+        """Note that it has memory again, of an op that was run again or of a copy."""
+        self.gone, self.made_again = False, True
+
+    def change(self) -> None:
+        """Note that an op has changed its bytes, which makes the next version."""
+        self.version += 1
+
+    def let_go(self) -> None:
+        """Forget calls and held versions, as the step is over: cells and calls refer to each other."""
+        self.makers.clear()
+        self.held.clear()
 
 
 def _gone() -> None:
@@ -124,87 +156,71 @@ class Call:
     operands: list[Cell | None] = field(default_factory=list)
 
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], cells: dict[int, Cell]) -> None:
-        """Enter what the call made, as it was followed by plan; with it the call becomes the maker of its `writes`.
+        """Enter what the call made, as it was followed by plan (`has_made`).
 
         results: numbers of storages, -1 for none. writes: (number of the storage, version). cells: by number.
         """
-        self.results = [cells.get(s) for s in results]
-        self.writes = [(cells[s], v) for s, v in writes]
-        self.cost = sum(cell.nbytes for cell, _ in (*self.reads, *self.writes))
-        for cell, version in self.writes:
+        written = [(cells[s], v) for s, v in writes]
+        cost = sum(cell.nbytes for cell, _ in (*self.reads, *written))
+        self.has_made([cells.get(s) for s in results], written, cost)
+
+    def has_made(self, results: list[Cell | None], writes: list[Value], cost: int) -> None:
+        """Enter what the call made, and its cost; with it the call becomes the maker of its `writes`."""
+        self.results, self.writes, self.cost = results, writes, cost
+        for cell, version in writes:
             cell.makers[version] = self
 
+    def took(self, cost_ns: int) -> None:
+        """Enter what the op costs, as it was recorded."""
+        self.cost = cost_ns
 
-@cache
-def can_start_again(func: Any) -> bool:
-    """Whether an op can be run again after it ran out of memory.
 
-    An op that changes a list of tensors cannot: it may have changed some of them.
+class Cells:
+    """The cells of a step so far, each found by its storage.
+
+    all: in the order in which they were met, those included whose storages are gone. made: those that ops of the step
+    have made.
     """
-    written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
-    return not any("[]" in str(a.type) for a in written)
 
+    def __init__(self) -> None:
+        self._by_key: dict[int, Cell] = {}
+        self.all: list[Cell] = []
+        self.made: list[Cell] = []
 
-def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
-    """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `kind`."""
-    if isinstance(value, kind):
-        return to(value)
-    if type(value) in (list, tuple):
-        if value and type(value[0]) in _PLAIN and type(value[-1]) in _PLAIN:
-            return value  # sizes and the like
-        return type(value)([change(v, kind, to) for v in value])
-    if isinstance(value, dict):
-        return {key: change(v, kind, to) for key, v in value.items()}
-    return value
+    def known(self, storage: torch.UntypedStorage) -> Cell | None:
+        """The cell of a storage; None if it has none yet."""
+        cell = self._by_key.get(storage._cdata)
+        return cell if cell is not None and cell.ref() is storage else None
 
+    def of(self, storage: torch.UntypedStorage) -> Cell:
+        """The cell of a storage with bytes, made at first sight."""
+        cell = self.known(storage)
+        if cell is None:
+            cell = self._by_key[storage._cdata] = Cell(storage)
+            self.all.append(cell)
+        return cell
 
-def on_device(kind: str, values: Any) -> list[torch.Tensor]:
-    """The strided tensors on devices of type `kind` ("cuda" or "cpu") in an op's arguments or results, in order.
+    def of_tensor(self, tensor: torch.Tensor) -> Cell | None:
+        """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
+        storage = tensor.untyped_storage()
+        return self.of(storage) if storage.nbytes() else None
 
-    Lists and tuples are searched, at any depth.
-    """
-    return list(_on_device(kind, values))
+    def adopt(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Take over the cells of a plan, which the step has followed until now; return those whose storages exist."""
+        found = []
+        for cell in cells:
+            self.all.append(cell)
+            if cell.ref() is not None:
+                found.append(cell)
+                self._by_key[cell.key] = cell
+                if cell.version in cell.makers:
+                    self.made.append(cell)
+        return found
 
+    def add_made(self, cells: Iterable[Cell]) -> None:
+        """Note which cells an op of the step has made."""
+        self.made += cells
 
-def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if value.device.type == kind and value.layout is torch.strided:
-                yield value
-        elif isinstance(value, list | tuple):
-            yield from _on_device(kind, value)
-
-
-def elsewhere(kind: str, values: Any) -> bool:
-    """Whether an op's arguments name other devices only than `kind`, so that its results are not on it either.
-
-    False if there is no tensor among them.
-    """
-    found = list(_placed(values))
-    tensors = [value for value in found if isinstance(value, torch.Tensor)]
-    devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
-    return bool(tensors) and all(device.type != kind for device in devices)
-
-
-def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
-    for value in values:
-        if isinstance(value, torch.Tensor | torch.device):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _placed(value)
-
-
-def given_on(kind: str, values: Any) -> list[torch.Tensor]:
-    """The same as `on_device`, in less time, as it runs for every op of a planned step."""
-    found: list[torch.Tensor] = []
-    _collect(kind == "cuda", values, found)
-    return found
-
-
-def _collect(cuda: bool, values: Any, found: list[torch.Tensor]) -> None:
-    for value in values:
-        if isinstance(value, _TENSOR):
-            if (value.is_cuda if cuda else value.is_cpu) and value.layout is _STRIDED:
-                found.append(value)
-        elif isinstance(value, (list, tuple)):
-            _collect(cuda, value, found)
+    def forget_freed(self) -> None:
+        """Drop those of `made` whose storages the program has freed."""
+        self.made = [cell for cell in self.made if cell.ref() is not None]

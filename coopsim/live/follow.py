@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.cells import Call, Cell, Spec, change, given_on
+from coopsim.live.cells import Call, Cell, Spec
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.on_demand import generator
+from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.skipped import Skipped
 from coopsim.live.values import Values
@@ -70,22 +70,17 @@ class Follow:
         """The number of the tape's entry that comes next, from 0; at the end of the plan, the number of its rows."""
         return int(self.state[State.AT])
 
-    @at.setter
-    def at(self, at: int) -> None:
-        self.state[State.AT] = at
+    def advance(self) -> None:
+        """Go on to the next entry, as the op of this one has run."""
+        self.state[State.AT] += 1
 
     def begin(self, observer: Observer | None) -> None:
-        """Start to follow the plan, from entry `at` on: by the observer, if there is one and the step has one stream.
-
-        In an arena, requests are placed by the plan from now on.
-        """
+        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
             observer.state[State.AT] = self.at
             self.state = observer.state
             self.hand_over()
-        if self.values.placed is not None:
-            self.values.placed.follow(self.plan, self.state, self.at)
 
     def hand_over(self) -> bool:
         """Let the observer go on, if there is one. False if the plan cannot be followed any further."""
@@ -106,8 +101,6 @@ class Follow:
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        if self.values.placed is not None:
-            self.values.placed.end()
         over = self.at == len(self.rows) and not (self.plan.away or self.plan.finds)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
@@ -123,7 +116,7 @@ class Follow:
     def leave(self) -> None:
         """At the end of the plan, leave on the host what it has there then."""
         for cell in self.places:
-            self.values.offloaded.leave((cell, cell.version))
+            self.values.residency.leave((cell, cell.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
@@ -133,7 +126,7 @@ class Follow:
         else:
             cell = self.cell_of(storage)
             if cell is not None:
-                cell.pinned = True
+                cell.pin()
 
     def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
         """The cell of a storage, while Python follows; None if it is not known."""
@@ -164,7 +157,7 @@ class Follow:
             wanted.update(row.copies)
             if call is not None and row.call:
                 self._calls[row.entry.op] = call
-            self.at += 1
+            self.advance()
         if any(cells[s].version != version for s, version in versions.items()):
             return False
         self.cells |= cells
@@ -172,7 +165,7 @@ class Follow:
         for s, cell in cells.items():
             cell.number = s
         for s, version in late:
-            self.values.evict((cells[s], version))
+            self.values.residency.evict((cells[s], version))
         for copy in skipped.copies.values():
             self._act(copy)
         for copied in skipped.left:
@@ -196,13 +189,16 @@ class Follow:
         Raises Deviation, before anything was done, if its operands are not those of the plan.
         """
         self.started = False
-        values = self.values
+        values, residency = self.values, self.values.residency
         mutable = row.entry.mutable
         if row.look or mutable:
             given = given_on(values.kind, (*args, *kwargs.values()) if kwargs else args)
             self._bind(row.look, given)
             if mutable:
                 self.check_changed(row, given)
+        if row.idle:
+            self.started = True
+            return values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -210,17 +206,17 @@ class Follow:
         for action in row.before[self.done :]:
             self._act(action)
         self.done = 0
-        if values.gone:
+        if residency.gone:
             away = [(cell, cell.version) for _, s in row.look if (cell := cells[s]).gone]
             if away:  # by plan they are there
                 values.bring(away)
         for s, v in row.copies:
-            storage = values.memory_of((cells[s], v))
+            storage = residency.memory_of((cells[s], v))
             if storage is not None and v not in cells[s].held:
                 cells[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
-        if self._several_streams and values.streams is not None:
-            values.streams.use(cells[s] for _, s in row.look)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.use(cells[s] for _, s in row.look)
         self.started = True
         out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
@@ -232,8 +228,8 @@ class Follow:
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
-        if self._several_streams and values.streams is not None:
-            values.streams.made(cells[s] for _, s in row.find)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.made(cells[s] for _, s in row.find)
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], cells)
             self._calls[row.entry.op] = call
@@ -279,17 +275,17 @@ class Follow:
             return
         match action:
             case Evict():
-                self.values.evict((cell, v))
+                self.values.residency.evict((cell, v))
             case Drop():
                 cell.held.pop(v, None)
             case Offload(at=at):
-                self.values.offloaded.offload((cell, v), at)
+                self.values.residency.offload((cell, v), at)
             case Leave():
-                self.values.offloaded.leave((cell, v))
+                self.values.residency.leave((cell, v))
             case Fetch():
-                self.values.offloaded.fetch((cell, v))
+                self.values.fetch((cell, v))
             case Arrive():
-                self.values.offloaded.arrive((cell, v))
+                self.values.residency.arrive((cell, v))
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
         """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.

@@ -20,7 +20,7 @@ from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
@@ -91,12 +91,12 @@ class BudgetGuest:
             no_offload="--no-offload" if request.offload is False else "",
             cached=request.cached,
             background=request.background,
+            keeps=bool(request.cache),
+            no_arena=self._no_arena,
+            seamless=True,
+            tries=bool(request.save),
+            stepped=self._step_over,
         )
-        self._session.keeps = bool(request.cache)
-        self._session.no_arena = self._no_arena
-        self._session.tries = bool(request.save)
-        self._session.seamless = True
-        self._session.stepped = self._step_over
         self._clock: int | None = None  # id of the optimizer that stepped first, whose steps count
         self._depth = 0
         self._gone = self._saved = False
@@ -111,7 +111,7 @@ class BudgetGuest:
         self._leave()
         if self._session.inside:
             self._session.abandon()
-        self._session.seamless = False
+        self._session.keep_steps_apart()
         return self._session
 
     def _leave(self) -> None:
@@ -174,7 +174,7 @@ class BudgetGuest:
         Else keep its plans for another start once all are proven, as a script may be killed.
         """
         if not self._request.save:
-            if self._session.keeps and self._session.may_be_kept:
+            if self._request.cache and self._session.may_be_kept:
                 self._keep()
             return
         session, wanted = self._session, self._request.steps
@@ -201,7 +201,7 @@ class BudgetGuest:
             self._session.abandon()
         if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
-        if self._session.keeps and failure is None:
+        if self._request.cache and failure is None:
             self._keep()
         found = budget.report(self._session)
         if self._clock is None and not self._gone:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from coopsim.live.hosting import STAYS
+from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Entry, Plan
 from coopsim.live.plan_state import PlanState
 from coopsim.trace import Trace
@@ -70,6 +70,15 @@ class Kind:
         for own, other in zip(self.tape, tape, strict=True):
             found.update(zip(other.inputs, own.inputs, strict=True))
         return found
+
+    def find(self, stays: Mapping[int, Callable[[], Any]]) -> None:
+        """Note what the latest step has found where the one before had left it (`stays`)."""
+        self.stays = stays
+
+    def come_after(self, first: "Kind") -> None:
+        """Note what a step finds of what a program's first step has left, which is to be known when that is over."""
+        self.left = self.left_by(first)
+        first.finds.update(self.left.values())
 
     def left_by(self, first: "Kind") -> dict[int, int]:
         """For what a step finds, by number of the trace, the numbers in the trace of the first step, which left it.

@@ -49,9 +49,13 @@ class KnownKinds:
         if known is None:
             return False
         numbers = known.numbers(tape)
-        known.stays = {numbers[s]: storage for s, storage in stays.items() if s in numbers}
+        known.find({numbers[s]: storage for s, storage in stays.items() if s in numbers})
         self.last, self.recurred = known, True
         return True
+
+    def saw(self, kind: Kind) -> None:
+        """Note that the latest step was of this kind, which it did not follow to its end."""
+        self.last = kind
 
     def add(self, kind: Kind) -> None:
         """Enter a new kind; the caller has made sure that it is not known yet."""
@@ -61,9 +65,12 @@ class KnownKinds:
         """Enter the kinds of a plan file: what a first step leaves is then known in the next one, which finds it."""
         for first in [kind for kind in kinds if kind.first][:1]:
             for kind in [kind for kind in kinds if not kind.first]:
-                kind.left = kind.left_by(first)
-                first.finds.update(kind.left.values())
+                kind.come_after(first)
         self.kinds += kinds
+
+    def forget_all(self) -> None:
+        """Forget the kinds of a plan file, as the program is another."""
+        self.kinds.clear()
 
     def forget_oldest(self) -> None:
         """Keep the latest 32 kinds only: steps of the others will be recorded again."""
@@ -77,7 +84,8 @@ class KnownKinds:
         if kind.first:
             for other in self.kinds:
                 known = {s: storage(number) for s, number in other.left.items()}
-                other.stays = dict(other.stays) or {s: there for s, there in known.items() if there is not None}
+                if not other.stays:
+                    other.find({s: there for s, there in known.items() if there is not None})
         self._in_a_row = self._in_a_row + 1 if kind is self.last else 0
         self.last, self.recurred = kind, True
 

@@ -44,6 +44,10 @@ class LiveLedger(Ledger):
     def peak_bytes(self, nbytes: int) -> None:
         self._account[1] = nbytes
 
+    def count_peak(self) -> None:
+        """Count the peak from now on."""
+        self.peak_bytes = self.live_bytes
+
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
         """The ledger's entry of a storage, made at first sight; None if it has no bytes.
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
+from coopsim.live.host.hosting import Hosting, bounds
 from coopsim.live.host_time import StepTime, step_time
-from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least

@@ -44,19 +44,20 @@ class Observed:
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        for coming in values.offloaded.copies.coming():
+        for coming in values.residency.copies.coming():
             self._give(coming)
-        roomy = _Switch(values.roomy) if values.roomy is not nullcontext else None
-        self._observer.engage(self._plan.table, at, known, self._again, self._copy, roomy, values.ledger.of_storage)
+        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
+        self._observer.engage(
+            self._plan.table, at, known, self._again, self._copy, roomy, values.residency.ledger.of_storage
+        )
         for cell in self._cells.values():
             cell.held.clear()
-        values.gone.clear()
+        values.residency.hand_over()
 
     def fetch(self) -> Iterator[Cell]:
         """Take back: bring cells and calls up to date, and yield the cells that are new to Python."""
-        values = self._values
-        values.evictions += self.state[State.EVICTIONS]
-        values.recomputes += self.state[State.RECOMPUTES]
+        residency = self._values.residency
+        residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
         numbers = self._observer.known()
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
@@ -70,7 +71,7 @@ class Observed:
                 if held is not None:
                     cell.held[version] = held
             if cell.gone and storage is not None:
-                values.gone[cell.key] = cell
+                residency.take_back(cell)
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
@@ -86,8 +87,8 @@ class Observed:
         """
         if not over or self.state[State.BROKEN] or not self._observer.complete():
             return False
-        self._values.evictions += self.state[State.EVICTIONS]
-        self._values.recomputes += self.state[State.RECOMPUTES]
+        state = self.state
+        self._values.residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
         self._observer.disengage()
         return True
 
@@ -102,7 +103,7 @@ class Observed:
     def _give(self, storage: torch.UntypedStorage | None) -> None:
         """On the CPU, let the observer count a storage that it gets, as it may free it."""
         if storage is not None and self._values.kind == "cpu" and self._observer.count(storage):
-            self._values.ledger.emptied(storage)
+            self._values.residency.ledger.emptied(storage)
 
     def _keep(self, op: int, kept: Kept) -> None:
         cells, plan = self._cells, self._plan
@@ -126,7 +127,7 @@ class Observed:
 
     def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
         """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
-        copies, key = self._values.offloaded.copies, (s, v)
+        copies, key = self._values.residency.copies, (s, v)
         if kind == LEAVE:
             self._give(storage)
             return copies.leave(key)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from coopsim.live.actions import Action as PlanAction
 from coopsim.live.actions import Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.host.plan_copies import copies_of
 from coopsim.live.host_time import StepTime
-from coopsim.live.plan_copies import copies_of
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Role

@@ -12,7 +12,7 @@ from typing import Any
 from coopsim import schedule as schedules
 from coopsim.files import replacing
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace import file as traces

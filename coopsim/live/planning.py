@@ -6,18 +6,21 @@ less.
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from coopsim.live import hosting, mending
+from coopsim.live import mending
 from coopsim.live.arena.placed import Placed
+from coopsim.live.arena.plans import PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host_area import HostArea
+from coopsim.live.host import hosting
+from coopsim.live.host.area import HostArea
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import step_time
-from coopsim.live.hosting import Hosting
 from coopsim.live.kinds import Kind
-from coopsim.live.make import PLACINGS, make, more_to_leave
+from coopsim.live.make import make
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import AWAY, Plan
 from coopsim.live.plan_file import Planned
@@ -45,24 +48,54 @@ class Planning:
         self._parameters = parameters or PlanningParameters()
         self.hosting: Hosting | None = None  #: None: nothing is offloaded
         self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py) in all steps
-        self.no_room_for_lists = False  #: whether a step without a plan had to; from then on all such steps do
-        self.area: HostArea | None = None  #: of the device that steps run on
+        self.lists_in_parts = False  #: whether a step without a plan had to; from then on all such steps do
+        self.area = HostArea("cpu")
         self.no_offload = ""  #: why the latest plan does not offload, although plans may
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
-        self.background: Background | None = (
-            None  #: makes first plans while steps go on demand; None: they are waited for
-        )
+        self.background: Background | None = None  #: makes first plans while steps go on demand
         self.first: Kind | None = None  #: the first step, if it is prepared for another start
         self._latest: Kind | None = None  # of the latest step that followed a plan
 
-    def let_offload(self, offload: Hosting | None, no_offload: str) -> None:
-        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans."""
+    def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
+        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans.
+
+        in_parts: optimizers update their tensors in parts (parts.py) in all steps.
+        """
         if offload is not None:
             hosting.check(self.policy)
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
+        self.in_parts = in_parts
+
+    def run_on(self, device_kind: str) -> None:
+        """Plan for steps on this kind of device, "cuda" or "cpu", from now on."""
+        self.on_gpu = device_kind == "cuda"
+        self.area = HostArea(device_kind)
+
+    def leave_arena(self) -> None:
+        """Plan for PyTorch's own allocator, as steps do not run on the arena's device."""
+        self.placed = None
+
+    def set_limit(self, nbytes: int) -> None:
+        """Plan for this budget from now on."""
+        self.limit = nbytes
+
+    def set_others(self, nbytes: int) -> None:
+        """Leave so many bytes of the budget to what is not of the program's storages."""
+        self.others = nbytes
+
+    def no_room_for_lists(self) -> None:
+        """Let optimizers update their tensors in parts in steps without a plan, as one has had no room for more."""
+        self.lists_in_parts = True
+
+    def expect_other_steps(self, kinds: Sequence[Kind]) -> None:
+        """Let plans keep all that a step may need that leaves its plan, as one has done so. kinds: to plan so, too."""
+        if not self.varies:
+            self.varies = True
+            for kind in kinds:
+                self.follow(kind)
 
     def keep_steps_apart(self) -> None:
         """Let no plan have values on the host between steps."""
@@ -84,9 +117,8 @@ class Planning:
         if self.placed is not None:
             if why := self._search(kind).too_much():
                 raise DoesNotFit(why)
-            self._plan_in_place(kind, self.placed)
-            return
-        if self._asks is not None:
+            self._in_place(self.placed).make(kind, self.limit or 0)
+        elif self._asks is not None:
             self._ask(kind, self._asks)
         else:
             self._begin(kind, self._search(kind).first(self._first_margin))
@@ -157,6 +189,9 @@ class Planning:
         tried = self._parameters.margins_tried
         return Search(kind.trace, self.policy, self.limit, self.others, self.hosting, tried)
 
+    def _in_place(self, placed: Placed) -> PlacedPlans:
+        return PlacedPlans(placed, self.plan, self.follow)
+
     @property
     def _first_margin(self) -> int:
         """What the first plan of a kind leaves, in bytes."""
@@ -204,7 +239,6 @@ class Planning:
 
     def _cannot_offload(self, nbytes: int) -> str:
         """Why copies that take so much of the host cannot be made; "" if they can."""
-        assert self.area is not None
         if self.hosting is None:
             return self.no_offload
         most = self.hosting.memory_bytes
@@ -215,8 +249,8 @@ class Planning:
     def _recompute_only(self, kind: Kind, why: str) -> None:
         """Plan a kind of step, and all later ones, without copies, for this reason."""
         self.hosting, self.no_offload = None, why
-        if self.placed is not None:
-            self._plan_in_place(kind, self.placed)
+        if self.placed is not None and self.limit is not None:
+            self._in_place(self.placed).make(kind, self.limit)
         else:
             self.plan(kind)
 
@@ -241,7 +275,8 @@ class Planning:
                 return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
-                if self._replaced(kind, self.placed):
+                if self._in_place(self.placed).look_ahead(kind, self.limit):
+                    self.replans += 1
                     return  # the new plan is on trial
             state.keep()
             if not state.proven and (kind.first or state.kept == p.proving_steps):
@@ -252,62 +287,11 @@ class Planning:
             least = int(p.least_margin * self.limit)
             if self.placed is not None:
                 excess = excess if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
-                self._place_with_margin(kind, max(excess, 2 * state.margin, least), self.placed)
+                margin = max(excess, 2 * state.margin, least)
+                self.replans += self._in_place(self.placed).leave(kind, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
                 search = self._search(kind)
                 margin = mending.exceeding(state, search, p, excess, ran_out=ran_out, once=kind.first)
                 equal = p.equal_excess_bytes if self.on_gpu else 0
                 self.replans += mending.mend(state, search, p, [margin], equal_excess=equal)
                 self.follow(kind)
-
-    def _place_with_margin(self, kind: Kind, margin: int, placed: Placed) -> None:
-        """Plan in the arena with this margin; if that has no plan, with margins nearer to the present one.
-
-        If none of them has a plan, the kind goes back to the present one, which is mended no more.
-        """
-        state, before = kind.state, kind.state.candidate
-        for _ in range(self._parameters.margins_tried):
-            state.margin = margin
-            self._plan_in_place(kind, placed)
-            if state.schedule is not None:
-                self.replans += 1
-                return
-            margin = (before.margin + margin) // 2
-        state.restore(before)
-        self.follow(kind)
-
-    def _replaced(self, kind: Kind, placed: Placed) -> bool:
-        """Replace a plan whose next steps find no places in the arena, as memory lies now. True if it was replaced.
-
-        The plan stays if its next steps do find places, or if no other plan's would.
-        """
-        assert self.limit is not None
-        state = kind.state
-        assert state.plan is not None
-        if placed.next(state.plan).needed <= self.limit:
-            return False
-        before = state.candidate
-        self._plan_in_place(kind, placed)
-        if state.plan is not None and placed.next(state.plan).needed <= self.limit:
-            self.replans += 1
-            return True
-        self._adopt(kind, before)
-        return False
-
-    def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
-        """Plan so that all requests have places within the budget; failing that, with the least height of all tried."""
-        assert self.limit is not None
-        state = kind.state
-        best: tuple[int, Candidate] | None = None
-        for k in range(PLACINGS):
-            self.plan(kind)
-            if state.plan is None or state.schedule is None:
-                break
-            places = placed.next(state.plan)
-            if best is None or places.needed < best[0]:
-                best = places.needed, state.candidate
-            if places.needed <= self.limit:
-                return
-            state.margin += more_to_leave(places, self.limit, k)
-        if best is not None:
-            self._adopt(kind, best[1])

@@ -5,14 +5,14 @@ does. If the program frees or overwrites it, nothing that comes from it can be r
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 
 from coopsim.live import hollow
 from coopsim.live.cells import Cell, Value
+from coopsim.live.residency import Residency
 from coopsim.live.streams import guard
-from coopsim.live.values import Values
 from coopsim.live.victims import Victims
 from coopsim.observe.torch_private import storage_at, storage_use_count
 from coopsim.types import Role
@@ -20,6 +20,9 @@ from coopsim.types import Role
 _EVERY = 16  #: ops between two looks at the small roots; at the others after each op
 #: Lives as long as the program's model; gradients are not worth it, as what comes from them is not evicted.
 _STAYS = {Role.PARAMETER, Role.OPTIMIZER_STATE, Role.GRADIENT}
+
+
+Copy = Callable[[torch.UntypedStorage], torch.UntypedStorage]  #: makes a new storage with the same bytes
 
 
 class Roots:
@@ -30,8 +33,8 @@ class Roots:
     cannot be made again once a root is lost is a root itself from then on.
     """
 
-    def __init__(self, values: Values, victims: Victims, small: float) -> None:
-        self._values, self._victims, self._small = values, victims, small
+    def __init__(self, residency: Residency, victims: Victims, small: float) -> None:
+        self._residency, self._victims, self._small = residency, victims, small
         self._read: dict[Cell, tuple[int, torch.UntypedStorage]] = {}  # version and storage, which the program has
         self._large: list[Cell] = []  # of these, those that are not small
         self._kept: dict[Value, int] = {}  # what only we have, with its bytes
@@ -43,19 +46,19 @@ class Roots:
             if version in cell.makers or cell in self._read or version in cell.held:
                 continue
             storage = cell.ref()
-            if storage is None or cell.gone or self._values.ledger.role(cell.key) in _STAYS:
+            if storage is None or cell.gone or self._residency.ledger.role(cell.key) in _STAYS:
                 continue
             self._read[cell] = version, storage
             if cell.nbytes >= self._small:
                 self._large.append(cell)
 
-    def before_change(self, changed: Iterable[Cell], leave: Collection[Cell]) -> None:
-        """Copy small roots that the next op overwrites, if an op has read them. leave: cells not to be evicted."""
+    def before_change(self, changed: Iterable[Cell], copy: Copy) -> None:
+        """Copy small roots, by `copy`, that the next op overwrites, if an op has read them."""
         for cell in changed:
             known = self._read.pop(cell, None)
             if known is None or cell.nbytes >= self._small or cell.version != known[0] or cell.gone:
                 continue
-            cell.held[cell.version] = self._values.copy(known[1], leave)
+            cell.held[cell.version] = copy(known[1])
             self._kept[cell, cell.version] = cell.nbytes
 
     def overwritten(self, value: Value) -> bool:
@@ -114,8 +117,8 @@ class Roots:
             return
         own = storage_at(0, storage.device, storage.nbytes())
         hollow.fill(own, storage)
-        self._values.ledger.emptied(storage)
-        self._values.enter(own)
+        self._residency.ledger.emptied(storage)
+        self._residency.enter(own)
         cell.held[version] = own
         self._kept[cell, version] = cell.nbytes
 

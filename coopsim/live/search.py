@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coopsim.live import schedules
-from coopsim.live.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting, bounds
 from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.trace import Trace

@@ -11,7 +11,7 @@ import torch
 from coopsim.live import plan_file
 from coopsim.live.device import GRANULE, card
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned

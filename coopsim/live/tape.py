@@ -13,10 +13,11 @@ import torch
 from coopsim.live import refused
 from coopsim.live.arena import recorded
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.cells import Call, Cell, on_device
+from coopsim.live.cells import Call, Cell
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
-from coopsim.live.on_demand import OnDemand
+from coopsim.live.op_runner import OpRunner, Ran
+from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import CostModel
@@ -47,24 +48,32 @@ class Taped:
 
 
 class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
-    """A recorder that runs its ops by way of `on_demand`, and keeps the tape.
+    """A recorder that runs its ops by `runner`, and keeps the tape.
 
-    The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op.
+    The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op. state:
+    by observer.State, for a plan that the step may follow (Placed.expect).
     """
 
     active = True
 
     def __init__(
-        self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand, arena: Arena | None
+        self,
+        device: Device,
+        model: CostModel,
+        ledger: LiveLedger,
+        kind: str,
+        runner: OpRunner,
+        arena: Arena | None,
+        state: Any = None,
     ) -> None:
         super().__init__(device, model)
         self._arena = arena
         self.asked: dict[int, recorded.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
         self.tape: list[Taped] = []
-        self.state: Any = None  #: by observer.State, for a plan that the step may follow (Placed.expect)
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
-        self.on_demand = on_demand
+        self._runner, self._state = runner, state
+        self._ran = Ran(None, [], [], None)  # the latest op
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
         self.kind, self._held = kind, False
         self._hooks: roles.GradientHooks | None = None
@@ -81,7 +90,7 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
 
     def commit(self) -> None:
         """Go on to record the whole step, and find each storage's role. LiveError if the program cannot be followed."""
-        if self.state is not None and self._arena is not None:
+        if self._state is not None and self._arena is not None:
             self._arena.unfollow()
         gc.collect()  # else what is garbage already would count as needed
         objects = roles.Objects.now()
@@ -117,7 +126,8 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     # -- an op -------------------------------------------------------------------------------------------------------
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.on_demand.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+        self._ran = self._runner.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+        return self._ran.out
 
     def _timed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = self.device.value(func, args)
@@ -146,23 +156,29 @@ class TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         found = on_device(self.kind, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
-        entry = Taped(func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
-        entry.cells = self.on_demand.last
-        if self.on_demand.workspace:
-            self.workspaces[number] = self.on_demand.workspace
+        ran, self._ran = self._ran, Ran(None, [], [], None)
+        entry = Taped(
+            func,
+            (shapes, _shapes_of(found), parameters),
+            inputs,
+            results,
+            mutable=func._schema.is_mutable,
+            cells=(ran.inputs, ran.results, ran.call),
+        )
+        if ran.workspace:
+            self.workspaces[number] = ran.workspace
         if self._logged:
             self.asked[number] = self._logged
         self.tape.append(entry)
-        if self.state is not None:
-            self.state[State.AT] = len(self.tape)
+        if self._state is not None:
+            self._state[State.AT] = len(self.tape)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
             if self.kind == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-            call = entry.cells[2]
-            if call is not None:
-                call.cost = op.cost_ns
+            if ran.call is not None:
+                ran.call.took(op.cost_ns)
         elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.

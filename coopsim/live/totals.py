@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from coopsim.live.step import Step
+from coopsim.live.on_demand import OnDemand
+from coopsim.live.residency import Residency
+from coopsim.live.state import State
 
 
 @dataclass
@@ -26,12 +28,24 @@ class Totals:
     deviated: str = ""
     device_calls: int = 0
 
-    def add(self, step: Step) -> None:
-        """Count what was evicted, recomputed and offloaded in a step that is over."""
-        self.evictions += step.values.evictions
-        self.recomputes += step.values.recomputes
-        self.offloads += step.values.offloaded.copies.offloads
-        self.offloaded_bytes += step.values.offloaded.copies.offloaded_bytes
+    def step_ended(self, state: State) -> None:
+        """Count a step that ended without an error, in this state."""
+        self.steps += 1
+        self.planned_steps += state.planned
+        if isinstance(state, OnDemand) and state.left is not None:
+            self.deviated = state.left.why
+            self.deviations += not state.left.ran_out
+
+    def call_device(self, times: int) -> None:
+        """Take note of how often a step with a plan took memory from the device or gave it back."""
+        self.device_calls = times
+
+    def add(self, residency: Residency) -> None:
+        """Count what was evicted, run again and offloaded in a step that is over."""
+        self.evictions += residency.evictions
+        self.recomputes += residency.recomputes
+        self.offloads += residency.copies.offloads
+        self.offloaded_bytes += residency.copies.offloaded_bytes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""

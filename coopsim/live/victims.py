@@ -5,10 +5,10 @@ Call.cost: in ns in steps that were recorded, else in bytes. A cell is a storage
 be run again (cells.py).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from coopsim.live.cells import Call, Cell, Value
-from coopsim.live.values import Values
+from coopsim.live.cells import Call, Cell, Cells, Value
+from coopsim.live.residency import Residency, Where
 from coopsim.types import Role
 
 _ANCESTORS = 32  #: calls that a score adds up, at most
@@ -18,17 +18,23 @@ _FAR = 8  #: factor on the cost of a value that needs more calls than these
 class Victims:
     """The values of a step that can be evicted, with their scores.
 
-    cells: all of the step. made: those that it has made so far. now: the number of ops so far. ends: values that the
-    running op overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an
+    cells: all of the step. now: the number of ops so far. least_bytes: smaller cells are evicted only to free an
     address range.
     """
 
-    def __init__(self, values: Values, least_bytes: float) -> None:
-        self._values, self._least_bytes = values, least_bytes
-        self.cells: list[Cell] = []
-        self.made: list[Cell] = []
+    def __init__(self, residency: Residency, cells: Cells, least_bytes: float) -> None:
+        self._residency, self._cells, self._least_bytes = residency, cells, least_bytes
         self.now = 0
-        self.ends: set[Value] = set()
+        self._ends: set[Value] = set()
+
+    def op_begins(self) -> None:
+        """Count the op that runs next."""
+        self.now += 1
+        self._ends = set()
+
+    def end(self, values: Iterable[Value]) -> None:
+        """Take note that the running op overwrites these values, which no call of the step can make."""
+        self._ends = set(values)
 
     def best(self, leave: Collection[Cell]) -> Cell | None:
         """The cell with the least score, except those in `leave`; None if nothing can be evicted."""
@@ -71,10 +77,10 @@ class Victims:
     def frontier(self, root: Value) -> list[Value] | None:
         """The values with memory that cannot be made again without a root; None if others have to be made from it."""
         lost, found = {root: True}, []
-        for cell in self.cells:
+        for cell in self._cells.all:
             for version, call in cell.makers.items():
                 value = cell, version
-                if self._values.memory_of(value) is None:
+                if self._residency.memory_of(value) is None:
                     if cell.gone and cell.version == version and cell.ref() is not None and self._is_lost(value, lost):
                         return None
                 elif any(self._is_lost(read, lost) for read in call.reads):
@@ -90,7 +96,7 @@ class Victims:
                 stack.pop()
                 continue
             call = value[0].makers.get(value[1])
-            there = call is None or self._values.memory_of(value) is not None or self._values.offloaded.has(value)
+            there = call is None or self._residency.where(value) is not Where.NOWHERE
             reads = call.reads if call is not None and not there else []
             todo = [read for read in reads if read not in lost]
             stack += todo
@@ -100,16 +106,16 @@ class Victims:
 
     def hang_on_ends(self) -> list[Value]:
         """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
-        if not self.ends:
+        if not self._ends:
             return []
         found = []
-        for cell in self._values.gone.values():
-            if cell.ref() is not None and not self._values.offloaded.has((cell, cell.version)):
+        for cell in self._residency.gone.values():
+            if cell.ref() is not None and not self._residency.on_host((cell, cell.version)):
                 seen: set[Value] = set()
                 stack: list[Value] = [(cell, cell.version)]
                 while stack:
                     value = stack.pop()
-                    if value in self.ends:
+                    if value in self._ends:
                         found.append((cell, cell.version))
                         break
                     if value not in seen and value[1] in value[0].makers:
@@ -119,15 +125,15 @@ class Victims:
 
     def _evictable(self, leave: Collection[Cell], small: float) -> Iterator[Cell]:
         """Cells of at least `small` bytes that may be evicted, provided they can be recomputed."""
-        self.made = [cell for cell in self.made if cell.ref() is not None]
-        for cell in self.made:
+        self._cells.forget_freed()
+        for cell in self._cells.made:
             if cell.gone or cell in leave or cell.nbytes < small or cell.version in cell.held:
                 continue
             if cell.version not in cell.makers:  # a root by now (roots.py)
                 continue
-            if self._values.must_stay(cell):
+            if self._residency.must_stay(cell):
                 continue
-            if self._values.ledger.role(cell.key) is Role.GRADIENT:
+            if self._residency.ledger.role(cell.key) is Role.GRADIENT:
                 continue  # it would take the activations of its layer, which may be gone, too
             yield cell
 
@@ -140,9 +146,9 @@ class Victims:
             call = value[0].makers.get(value[1])
             if call is not None and call not in calls:
                 calls[call] = None
-                stack += [read for read in call.reads if self._values.memory_of(read) is None]
+                stack += [read for read in call.reads if self._residency.memory_of(read) is None]
         return sum(call.cost for call in calls) * (_FAR if stack else 1)
 
     def _can_be_made(self, cell: Cell) -> bool:
         """Whether a cell can be recomputed, now and after the running op: its roots have memory."""
-        return all(self._values.memory_of(root) is not None and root not in self.ends for root in self.roots(cell))
+        return all(self._residency.memory_of(root) is not None and root not in self._ends for root in self.roots(cell))

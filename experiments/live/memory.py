@@ -91,14 +91,11 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    if arena:
-        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
-
+    OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena() if arena else None, tries=True))
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_stats().get("num_alloc_retries", 0)
     budget, step = Budget(plan=path), train.build(model)
-    budget.session.tries = True
     why = ""
     try:
         for _ in range(train.STEPS):

@@ -46,7 +46,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     In an arena, if the steps were recorded in one.
     """
     from coopsim.live import make, plan_file
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting()
     if how == STATE:
@@ -79,15 +79,18 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    if arena:
-        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
+    def session() -> TrainingSession:
+        """Nothing else runs between the steps of the loop below."""
+        own = Arena() if arena else None
+        return TrainingSession(None, POLICY, plan=path, arena=own, seamless=True, tries=True)
+
+    OFFERED.offer(session)
     gc.collect()
     torch.cuda.empty_cache()
     why = ""
     found: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     with timed() as clock:
         budget, step = Budget(plan=path), train.build(model)
-        budget.session.tries = budget.session.seamless = True  # nothing else runs in this loop
         try:
             for _ in range(train.STEPS):
                 with budget.step():
@@ -109,7 +112,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
 
 def measure(card: str, model: str, share: int) -> None:
     """In the child: the rows of one budget."""
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
     from coopsim.trace.measure import peak_bytes
 
     with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ def measure(model: str, how: str, nbytes: int, path: str) -> None:
     from coopsim.live import plan_file
     from coopsim.live.arena.install import install
     from coopsim.live.arena.library import Arena
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
 
     if how != STATE:
         install(nbytes)

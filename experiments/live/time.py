@@ -185,7 +185,7 @@ def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any
             step()
     finally:
         session.trace_of = own
-    budget.session.planning.limit = nbytes
+    budget.session.planning.set_limit(nbytes)
     (kind,) = budget.session.known.kinds
     budget.session.planning.plan(kind)
     if kind.plan is None:

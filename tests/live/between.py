@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from coopsim.live.budget import report
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from tests.live.compare import bits
 
@@ -64,8 +64,7 @@ def between(
     gc.collect()
     torch.manual_seed(1)
     state, step = program(optimizer, odd)
-    session = TrainingSession(memory, "foresight-offline", "cpu", offload=hosting)
-    session.seamless = True
+    session = TrainingSession(memory, "foresight-offline", "cpu", offload=hosting, seamless=True)
     left, places = [0], set()
 
     def ended() -> None:

@@ -8,7 +8,7 @@ import torch
 
 import coopsim.live
 from coopsim.link import Link
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.offered import OFFERED
 from coopsim.live.session import TrainingSession
 from coopsim.options import ReplayOptions

@@ -7,7 +7,7 @@ import pytest
 
 from coopsim.link import Link
 from coopsim.live import schedules
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.options import ReplayOptions
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.synth import chain
@@ -150,7 +150,8 @@ def test_state_that_is_away_is_found_too(child: Runner) -> None:
     """A step that leaves its plan sends what it can, while some of the state is on the host by the plan."""
     text = """
 import torch
-from coopsim.live import hollow, sender
+from coopsim.live import hollow
+from coopsim.live.host import sender
 from coopsim.observe import effects
 weight = torch.nn.Parameter(torch.ones(4, 256, device="cuda"))
 optimizer = torch.optim.Adam([weight])

@@ -10,7 +10,7 @@ import pytest
 
 from coopsim import phantom
 from coopsim.live import schedules
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import AWAY
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Phase, Role
@@ -66,14 +66,14 @@ def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -
 def test_a_planted_fault_shows(child: Runner) -> None:
     """Two values on the host change places between two planned steps."""
     fault = """
-from coopsim.live.offloaded import Offloaded
-keep = Offloaded.keep
+from coopsim.live.residency import Residency
+keep = Residency.keep
 def swapped(self, cells):
     keep(self, cells)
-    copies = self.sent._copies
+    copies = self._sent._copies
     one, other = [cell for cell in copies if cell.nbytes == 64 << 10][:2]
     copies[one], copies[other] = copies[other], copies[one]
-Offloaded.keep = swapped
+Residency.keep = swapped
 """
     call = 'answer(between("loop", "1800KiB", FastHost(state=True, between=True))["same"])'
     assert not child(CALL + fault + call)
@@ -170,8 +170,7 @@ def test_a_plan_of_a_script_is_made_anew_where_steps_are_apart(child: Runner) ->
     text = """
 from coopsim.live import schedules
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host_area import HostArea
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.kinds import Kind
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
@@ -182,7 +181,7 @@ schedule = schedules.find(trace, "foresight-offline", 160 * MIB, hosting)
 def away(budget, apart):
     planning = Planning("foresight-offline", budget, None)
     planning.let_offload(hosting, "")
-    planning.area = HostArea("cpu")
+    planning.run_on("cpu")
     if apart:
         planning.keep_steps_apart()
     kind = Kind(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))

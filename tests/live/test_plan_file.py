@@ -11,7 +11,7 @@ import pytest
 
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan_file import Line, PlanFile, Planned
 from coopsim.trace import synth
 from tests.live.plans import HEADER

@@ -18,7 +18,7 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.editing.copies import copied
 from coopsim.fit.figures import goes_by_plan
 from coopsim.fit.saved import versions
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.script import Report, Script, run
 from coopsim.script.running.start import Running
 from coopsim.types import CoopsimError

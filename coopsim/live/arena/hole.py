@@ -10,9 +10,9 @@ from typing import Protocol
 
 import torch
 
-from coopsim.live.cells import Cell
-from coopsim.live.sender import Sender
-from coopsim.live.values import Values
+from coopsim.live.cells import Cell, Cells
+from coopsim.live.host.sender import Sender
+from coopsim.live.residency import Residency
 from coopsim.live.victims import Victims
 
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
@@ -23,14 +23,16 @@ class Ways:
     """How a step loses values.
 
     evict: evicts a cell. sending: what sends cells to the host, None while none may be. release: frees a value of ours
-    (Roots.release).
+    (Roots.release). planned: the cells of a step that follows a plan.
     """
 
-    values: Values
+    residency: Residency
+    cells: Cells
     victims: Victims
     evict: Callable[[Cell], None]
     sending: Callable[[], Sender | None]
     release: Callable[[Collection[Cell]], int]
+    planned: Callable[[], Iterable[Cell]]
 
 
 class Blocks(Protocol):
@@ -54,12 +56,12 @@ class Blocks(Protocol):
 
 
 class Hole:
-    """Makes holes during one step. planned: the cells of a step that follows a plan."""
+    """Makes holes during one step."""
 
     def __init__(self, cap: Blocks, ways: Ways) -> None:
-        self._cap, self._values, self._victims = cap, ways.values, ways.victims
+        self._cap, self._residency, self._cells, self._victims = cap, ways.residency, ways.cells, ways.victims
         self._evict, self._sending, self._release = ways.evict, ways.sending, ways.release
-        self.planned: Callable[[], Iterable[Cell]] = tuple
+        self._planned = ways.planned
 
     def made(self, leave: Collection[Cell], tries: int) -> bool:
         """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
@@ -90,17 +92,17 @@ class Hole:
         moves = self._cap.moves(set(movable))
         for at, to in moves:
             with self._cap.at(to):
-                self._values.move(movable[at])
+                self._residency.move(movable[at])
         return bool(moves)
 
     def _movable(self) -> dict[int, torch.UntypedStorage]:
         """What this step has made, and nobody needs the address of, by offset."""
-        here = {torch.cuda.current_stream()} if self._values.streams is not None else set()
+        here = {torch.cuda.current_stream()} if self._residency.streams is not None else set()
         return {
             self._cap.offset(storage): storage
-            for cell in (*self._victims.made, *self.planned())
+            for cell in (*self._cells.made, *self._planned())
             if (storage := cell.ref()) is not None and not cell.gone
-            if cell.streams <= here and not self._values.must_stay(cell)
+            if cell.streams <= here and not self._residency.must_stay(cell)
         }
 
     def _sent(self, leave: Collection[Cell]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.hosting import STAYS
+from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Plan, Row
 from coopsim.trace import Trace
 from coopsim.validate.program import Value

@@ -50,8 +50,8 @@ class State:
 class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
 
-    state: numbers by State. account: three counts of bytes on the CPU: those that Python counts, the peak of both, and
-    those that the observer counts.
+    inside: whether it intercepts ops. state: numbers by State. account: three counts of bytes on the CPU: those that
+    Python counts, the peak of both, and those that the observer counts.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,17 @@ class Observer:
         self.state = lib.coopsim_state(self._self).contents
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
+        self.inside = False
         self._kept: list[Any] = []  # as long as the library may call it
 
     def enter(self) -> bool:
         """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
-        return bool(self._lib.coopsim_enter(self._self))
+        self.inside = bool(self._lib.coopsim_enter(self._self))
+        return self.inside
 
     def leave(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
+        self.inside = False
         self._lib.coopsim_leave()
 
     def engage(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.cells import can_start_again
+from coopsim.live.operands import can_start_again
 from coopsim.live.plan import Plan, Row
 
 EVICT, DROP, AGAIN, OFFLOAD, LEAVE, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)

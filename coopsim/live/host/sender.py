@@ -4,13 +4,13 @@ A cell is a storage of the step (cells.py).
 """
 
 import gc
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import torch
 
-from coopsim.live.cells import Cell
-from coopsim.live.offloaded import Offloaded
+from coopsim.live.cells import Cell, Cells
+from coopsim.live.residency import Residency
 from coopsim.live.victims import Victims
 from coopsim.observe import roles
 
@@ -18,18 +18,13 @@ from coopsim.observe import roles
 class Sender:
     """The optimizer's state goes first, which no op before the optimizer uses; then what was used longest ago.
 
-    cell: the step's cell of a tensor. least_bytes: of a cell that is sent. most_bytes: on the host at a time.
+    least_bytes: of a cell that is sent. most_bytes: on the host at a time; 0: nothing is sent.
     """
 
     def __init__(
-        self,
-        offloaded: Offloaded,
-        victims: Victims,
-        cell: Callable[[torch.Tensor], Cell | None],
-        least_bytes: float,
-        most_bytes: int,
+        self, residency: Residency, victims: Victims, cells: Cells, least_bytes: float, most_bytes: int
     ) -> None:
-        self._offloaded, self._victims, self._cell = offloaded, victims, cell
+        self._residency, self._victims, self._cells = residency, victims, cells
         self._least, self._most = least_bytes, most_bytes
 
     @cached_property
@@ -48,7 +43,7 @@ class Sender:
         if not self._most:
             return 0
         for tensor in self._unsent:
-            cell = self._cell(tensor)
+            cell = self._cells.of_tensor(tensor)
             if cell is not None and cell.nbytes >= self._least and cell not in leave and self.sent(cell):
                 return cell.nbytes
         cell = self._victims.oldest(leave)
@@ -66,14 +61,14 @@ class Sender:
     def _state_there(self, leave: Collection[Cell]) -> Iterator[Cell]:
         """The cells of the optimizers' state that are on the device, the largest first, but those in `leave`."""
         for tensor in self._state:
-            cell = self._cell(tensor)
+            cell = self._cells.of_tensor(tensor)
             if cell is not None and cell not in leave and not cell.gone:
                 yield cell
 
     def sent(self, cell: Cell) -> bool:
         """Send a cell. False if it must stay, or the host may hold no more."""
-        fits = self._offloaded.sent.nbytes + cell.nbytes <= self._most
-        return fits and self._offloaded.send(cell)
+        fits = self._residency.sent_bytes + cell.nbytes <= self._most
+        return fits and self._residency.send(cell)
 
 
 def _largest_state() -> list[torch.Tensor]:

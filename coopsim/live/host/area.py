@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from coopsim.live.engines import Engines, engines_of
+from coopsim.live.host.engines import Engines, engines_of
 from coopsim.observe.torch_private import DisableTorchDispatch
 from coopsim.text import human
 

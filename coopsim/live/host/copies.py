@@ -1,12 +1,13 @@
-"""The values of a running step that are on the host, or on their way there or back."""
+"""The copies on the host: those of a plan, which engines make beside the ops, and those that were sent without one."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from coopsim.live.engines import BACK, OUT, Mark
-from coopsim.live.host_area import HostArea, HostBytes
+from coopsim.live.cells import Cell, Value
+from coopsim.live.host.area import HostArea, HostBytes
+from coopsim.live.host.engines import BACK, OUT, Mark
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -68,6 +69,10 @@ class Copies:
         nbytes = source.nbytes()
         end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source), self._streams())
         self._host[key] = _OnHost(at, nbytes, end, source)
+        self.count(nbytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count a copy to the host of so many bytes."""
         self.offloads += 1
         self.offloaded_bytes += nbytes
 
@@ -118,6 +123,52 @@ class Copies:
             self._area.engines.wait(BACK, end)
         self._coming.clear()
         self._host.clear()
+
+
+class Sent:
+    """Copies of cells without memory on the device, a cell for each. A cell is a storage of a step (cells.py)."""
+
+    def __init__(self) -> None:
+        self._copies: dict[Cell, HostBytes] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all copies that can be asked for."""
+        self._copies = {cell: copied for cell, copied in self._copies.items() if cell.ref() is not None}
+        return sum(copied.nbytes for copied in self._copies.values())
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells that have a copy here."""
+        return list(self._copies)
+
+    def has(self, value: Value) -> bool:
+        """Whether a value is here."""
+        cell, version = value
+        return cell in self._copies and cell.version == version
+
+    def add(self, cell: Cell, copied: HostBytes) -> None:
+        """Keep a copy of a cell that is on the host only, or will be at once."""
+        self._copies[cell] = copied
+
+    def take(self, cell: Cell) -> HostBytes:
+        """Give a cell's copy away."""
+        return self._copies.pop(cell)
+
+    def begin(self) -> list[Cell]:
+        """Begin a step: return new cells for the storages that the step before has left here."""
+        found: dict[Cell, HostBytes] = {}
+        for old, copied in self._copies.items():
+            storage = old.ref()
+            if storage is not None:
+                found[cell := Cell(storage)] = copied
+                cell.emptied()
+        self._copies = found
+        return list(found)
+
+    def clear(self) -> None:
+        """Let all copies go."""
+        self._copies.clear()
 
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

@@ -1,0 +1,140 @@
+"""Runs the ops of a step one by one, and keeps the call of each, so that whatever it made can be evicted.
+
+To keep a call is to keep the op and its arguments, by which it can be run again (cells.Call). A value is a version of a
+storage's bytes, and a cell a storage of the step with its versions (cells.py).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from coopsim.live import device, refused
+from coopsim.live.cells import Call, Cell, Cells, Spec
+from coopsim.live.operands import change, changes_only, elsewhere, generator, on_device, result_bytes
+from coopsim.live.residency import Residency
+from coopsim.live.room import Room
+from coopsim.live.values import Values
+from coopsim.observe import effects
+
+
+class Ran(NamedTuple):
+    """An op that has run, and what came of it.
+
+    out: its result. inputs, results: the cells of its operands and results, by position. call: if it was kept.
+    workspace: bytes that it took and gave back while it ran.
+    """
+
+    out: Any
+    inputs: list[Cell | None]
+    results: list[Cell | None]
+    call: Call | None
+    workspace: int = 0
+
+
+class OpRunner:
+    """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU."""
+
+    def __init__(
+        self, residency: Residency, cells: Cells, room: Room, values: Values, meter: device.Meter | None
+    ) -> None:
+        self._residency, self._cells, self._room, self._values, self._meter = residency, cells, room, values, meter
+        self._workspaces: dict[Any, int] = {}  # by op, the most so far
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
+        """Run an op by `execute`, with its operands restored and room made for its results."""
+        residency, room, values, kind = self._residency, self._room, self._values, self._residency.kind
+        victims, roots = room.victims, room.roots
+        victims.op_begins()
+        given = (*args, *kwargs.values())
+        operands = on_device(kind, given)
+        if not operands and elsewhere(kind, given):  # a data set in the host's memory, say: not to be copied
+            return Ran(execute(), [], [], None)
+        inputs = [self._cells.of_tensor(tensor) for tensor in operands]
+        cells = list(dict.fromkeys(c for c in inputs if c is not None))
+        named = effects.arguments(func, args, kwargs)
+        changed = [named[name] for name in effects.mutated(func, named)]
+        tensors = on_device(kind, changed)
+        mutated = list(dict.fromkeys(c for t in tensors if (c := self._cells.of_tensor(t)) is not None))
+        leave = set(cells)
+        if room.limit is not None:
+            roots.look()
+            if changes_only(func):
+                roots.before_change(mutated, partial(values.copy, leave=leave))
+        ends = {(c, c.version) for c in mutated if roots.overwritten((c, c.version))}
+        victims.end(ends)
+        if residency.gone:
+            wanted = [(c, c.version) for c in cells] + victims.hang_on_ends()
+            values.bring(wanted, room.make, victims.now)
+            leave.update(cell for cell, _ in wanted)
+        roots.lose(ends)
+        if room.limit is not None:
+            room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), leave)
+            roots.read((c, c.version) for c in cells)
+        call = self._call(func, named, args, kwargs, inputs, mutated)
+        if residency.streams is not None:
+            residency.streams.use(cells)
+        before = self._meter.start() if self._meter is not None else 0
+        out = values.attempt(func, execute, leave)
+        if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in cells):
+            refused.resized()
+        results = [self._cells.of_tensor(tensor) for tensor in on_device(kind, (out,))]
+        workspace = self._workspace(func, before)
+        created = [c for c in dict.fromkeys(results) if c is not None and c not in cells and not c.touched]
+        if residency.streams is not None:
+            residency.streams.made(created)
+        # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
+        versions = [c for c in mutated if not created or c.version in c.makers]
+        for cell in versions:
+            cell.change()
+        writes = [(cell, cell.version) for cell in (*versions, *created)]
+        call.has_made(results, writes, cost=sum(cell.nbytes for cell in (*cells, *created)))
+        for cell in (*cells, *created):
+            cell.use(victims.now)
+        self._cells.add_made(created)
+        return Ran(out, inputs, results, call if writes else None, workspace)
+
+    def _workspace(self, func: Any, before: int) -> int:
+        """The bytes that an op took and gave back while it ran. before: allocated when it began."""
+        if self._meter is None:
+            return 0
+        found = max(self._meter.peak() - max(before, self._meter.now()), 0)
+        self._workspaces[func] = max(self._workspaces.get(func, 0), found)
+        return found
+
+    def _call(
+        self,
+        func: Any,
+        named: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[Cell | None],
+        mutated: list[Cell],
+    ) -> Call:
+        numbers = iter(inputs)
+
+        def spec(tensor: torch.Tensor) -> Any:
+            here = tensor.device.type == self._residency.kind and tensor.layout is torch.strided
+            return Spec(next(numbers), tensor) if here else tensor.detach().clone()
+
+        draws = generator(self._residency.kind, named) if effects.is_random(func, named) else None
+        return Call(
+            func,
+            change(args, torch.Tensor, spec),
+            change(kwargs, torch.Tensor, spec),
+            reads=[(c, c.version) for c in dict.fromkeys(inputs) if c is not None],
+            mutates=mutated,
+            generator=draws,
+            state=draws.get_state() if draws is not None else None,
+            gradients=torch.is_grad_enabled(),
+        )
+
+    def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> int:
+        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""
+        if changes_only(func):
+            return 0
+        given = on_device(self._residency.kind, (*args, *kwargs.values()))
+        if self._room.allocated + 16 * sum(t.untyped_storage().nbytes() for t in given) + (1 << 20) < limit / 2:
+            return 0
+        return result_bytes(func, args, kwargs, self._residency.kind, given)
