@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     steps = _recorded(args, arena=wants_arena(args))
     found, failed = planned(args, steps, limit)
     can = args.arena is None and steps.header.device == "cuda" and not no_arena()
-    if can and (why := _lacks_addresses(found, failed)):
+    if can and (why := _lacks_addresses(found, failed) or _unsteady(found)):
         note(f"{why}: planning for an arena")
         found, failed = _in_arena(args, limit) or (found, failed)
     print(json.dumps(found, indent=2) if args.json else _text(found))
@@ -59,6 +59,12 @@ def _lacks_addresses(found: dict[str, Any], failed: "Failed | None") -> str:
     """Return why the steps fail with PyTorch's caching allocator although the plans' bytes fit; "" if they do not."""
     why = str(failed) if failed is not None and failed.exit_code == _NO_ROOM else _taken(found)
     return f"PyTorch's caching allocator finds no addresses ({why})" if why else ""
+
+
+def _unsteady(found: dict[str, Any]) -> str:
+    """Say how often steps call the driver for memory, if mending the plan did not end that; else ""."""
+    calls = found["device_calls"]
+    return f"by this plan each step takes GPU memory and gives it back {calls} times" if calls else ""
 
 
 def _taken(found: dict[str, Any]) -> str:
@@ -147,6 +153,7 @@ def _found(
         "least_planned_bytes": None if None in least else max(least),
         "peak_allocated_bytes": taken[0],
         "peak_reserved_bytes": taken[1],
+        "device_calls": ran.get("device_calls", 0),
         "host_bytes": ran.get("host_bytes", 0),
         "no_offload": ran.get("no_offload", ""),
         "kinds": kinds,

@@ -80,6 +80,14 @@ def cost_model(kind: str) -> CostModel:
     return CostModel(profiles.get(name), None)
 
 
+def card(kind: str) -> str:
+    """The name of the GPU that steps run on, with its bytes of memory; "" for the CPU."""
+    if kind != "cuda":
+        return ""
+    has = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return f"{has.name}, {has.total_memory} bytes"
+
+
 class Meter:
     """Measures what the current GPU's allocator hands out in one step, in bytes, workspaces of ops included."""
 

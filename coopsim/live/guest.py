@@ -10,6 +10,7 @@ what the script says it is, in the session of the command.
 import functools
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from coopsim.live.session import TrainingSession
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.script.running.plugin import MakesPlugin
+from coopsim.types import CoopsimError
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
@@ -38,7 +40,9 @@ class Request:
     memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
     ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
     of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload: whether plans
-    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may.
+    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may. cache: a file to keep
+    plans in for another start, "" for none; cached: it is there, and its plans are followed. background: plans are made
+    while steps go on.
     """
 
     memory: str | None = None
@@ -50,6 +54,9 @@ class Request:
     arena_bytes: int | None = None
     offload: bool | None = None
     hosting: dict[str, Any] | None = None
+    cache: str = ""
+    cached: bool = False
+    background: bool = False
 
 
 class BudgetGuest:
@@ -78,10 +85,13 @@ class BudgetGuest:
         self._session = TrainingSession(
             request.memory,
             request.policy,
-            plan=request.plan,
+            plan=request.cache if request.cached else request.plan,
             arena=self._arena,
             offload=Hosting(**request.hosting) if request.hosting else None,
             no_offload="--no-offload" if request.offload is False else "",
+            cached=request.cached,
+            background=request.background,
+            keeps=bool(request.cache),
             no_arena=self._no_arena,
             seamless=True,
             tries=bool(request.save),
@@ -159,8 +169,13 @@ class BudgetGuest:
             self._session.begin()
 
     def _step_over(self) -> None:
-        """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit)."""
+        """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit).
+
+        Else keep its plans for another start once all are proven, as a script may be killed.
+        """
         if not self._request.save:
+            if self._request.cache and self._session.may_be_kept:
+                self._keep()
             return
         session, wanted = self._session, self._request.steps
         seen = session.known.recurred and session.all_proven
@@ -172,6 +187,10 @@ class BudgetGuest:
         self._session.save(self._request.save, self._request.command)
         self._saved = True
 
+    def _keep(self) -> None:
+        with suppress(CoopsimError):  # the folder may be full: the program goes on
+            self._session.keep(self._request.cache, self._request.command)
+
     def end(self) -> dict[str, Any]:
         """The figures of the session (budget.report), and whether and why it failed.
 
@@ -182,6 +201,8 @@ class BudgetGuest:
             self._session.abandon()
         if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
+        if self._request.cache and failure is None:
+            self._keep()
         found = budget.report(self._session)
         if self._clock is None and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"

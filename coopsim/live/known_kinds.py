@@ -68,6 +68,10 @@ class KnownKinds:
                 kind.come_after(first)
         self.kinds += kinds
 
+    def forget_all(self) -> None:
+        """Forget the kinds of a plan file, as the program is another."""
+        self.kinds.clear()
+
     def forget_oldest(self) -> None:
         """Keep the latest 32 kinds only: steps of the others will be recorded again."""
         del self.kinds[:-_MOST]

@@ -76,11 +76,25 @@ class Totals:
 class Learner:
     """What is known of a program's steps. share: of the largest step, which the budget is to be; "": it is no share.
 
-    plans: make plans, and not only recordings.
+    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: `keep` will be
+    called, which needs a plan of the first step, too.
     """
 
-    def __init__(self, known: KnownKinds, planning: Planning, ledger: LiveLedger, share: str, *, plans: bool) -> None:
+    def __init__(
+        self,
+        known: KnownKinds,
+        planning: Planning,
+        ledger: LiveLedger,
+        share: str,
+        *,
+        plans: bool,
+        cached: bool = False,
+        keeps: bool = False,
+    ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
+        self._cached, self._keeps = cached, keeps
+        self._first: Kind | None = None  # the program's first step, if it was recorded
+        self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
 
     def take(self, planned: stored.Loaded, device_kind: str) -> None:
         """Enter the kinds of a plan file. Raises what Planning.follow_known and Loaded.kinds raise."""
@@ -91,6 +105,7 @@ class Learner:
         self._known.add_planned(planned.kinds(device_kind))
         for kind in self._known.kinds:
             self._planning.follow_known(kind)
+        self._kept = self._held()
 
     def learn(self, step: Step) -> bool:
         """Learn from a step that has ended without an error: plan its kind if that is new, and judge its plan.
@@ -134,16 +149,22 @@ class Learner:
         self._known.saw(kind)
         if not self._plans:
             self._known.add(kind)
-        elif not first:  # of a first step, no other will be like it
+        elif first:  # no other will be like it
+            self._first = kind
+        else:
+            if self._share and self._cached and not any(one.state.kept for one in self._known.kinds):
+                self._known.forget_all()  # the program is another than it was, and so is its largest step
             self._known.add(kind)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
             self._planning.learn(kind)
+            if self._keeps and self._first is not None and self._planning.first is None:
+                self._planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
         """Set a budget that is a share, of the largest kind of step; if it changes, plan the older kinds again."""
-        *older, _ = kinds = self._known.kinds
+        *older, _ = kinds = [kind for kind in self._known.kinds if not kind.first]
         limit = amounts.parse(self._share, max(kind.peak_bytes for kind in kinds) + self._planning.others)
         if limit != self._planning.limit:
             self._planning.set_limit(limit)
@@ -165,6 +186,37 @@ class Learner:
         planning = self._planning
         known = planning.limit, planning.policy, planning.others, device_kind, command
         stored.save(self._known.kinds, path, stored.header(*known, arena=arena, hosting=planning.hosting))
+
+    def keep(self, path: str, command: str, device_kind: str, calls: int, *, arena: bool) -> None:
+        """Write a file as `save` does, for another start of the program, and with its first step.
+
+        Kinds whose plan is still being made are left out. No file is written without a plan, and none if it would be as
+        the one that was read. calls: how often the last step took memory from the device or gave it back.
+        """
+        planning, found = self._planning, self._held()
+        planning.take()
+        kinds = [kind for kind in self._known.kinds if not planning.is_asked(kind)]
+        if not any(kind.state.schedule for kind in kinds) or found == self._kept:
+            return
+        self._kept = found
+        if self._first is not None:
+            if self._first.state.schedule is None:
+                planning.prepare(self._first, now=True)
+            kinds.insert(0, self._first)
+        known = planning.limit, planning.policy, planning.others, device_kind, command
+        head = stored.header(*known, arena=arena, hosting=planning.hosting)
+        steady = not (calls and any(kind.state.finished for kind in kinds))
+        stored.save(kinds, path, replace(head, card=device.card(device_kind), steady=steady))
+
+    def _held(self) -> list[tuple[int, bool]]:
+        return [(id(kind.state.schedule), kind.state.finished) for kind in self._known.kinds if not kind.first]
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
+        background = self._planning.background
+        made = background is not None and any(kind.plan for kind in self._known.kinds) and not background.is_asked()
+        return made and self.all_proven and self._held() != self._kept
 
     @property
     def all_proven(self) -> bool:

@@ -21,6 +21,11 @@ class LiveLedger(Ledger):
         super().__init__()
         self._empty: set[Storage] = set()
 
+    def join(self, observer: Observer) -> None:
+        """Share the account with an observer, which has counted nothing so far."""
+        observer.account[0], observer.account[1] = self._account[0], self._account[1]
+        self._observer, self._account = observer, observer.account
+
     @property
     def live_bytes(self) -> int:
         """Bytes of all storages that have memory now."""

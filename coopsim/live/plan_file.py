@@ -40,7 +40,7 @@ class Planned:
     """A kind of step in a file (kinds.Kind). schedule: None if it has no plan, and then `why` says why.
 
     first: it makes the optimizer's state, so only a program's first step is of it. margin: bytes of the budget that its
-    plan leaves unused, for what the allocator cannot use.
+    plan leaves unused, for what the allocator cannot use. finished: no better plan was found, and none is to be sought.
     """
 
     trace: Trace
@@ -50,6 +50,7 @@ class Planned:
     schedule: Schedule | None = None
     why: str = ""
     margin: int = 0
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Header:
     others_bytes: what the allocator hands out to others than the program's storages, such as cuBLAS's workspaces.
     torch: its version. device: "cuda" or "cpu". command: the title of the program. arena: whether the steps ran in an
     arena, and all requests of their plans have addresses. hosting: what plans may use of the host; None: they do not
-    offload.
+    offload. card: of the machine that the plans were kept on; "" for the CPU, and for any. steady: False if mending the
+    plans did not end that steps take memory from the GPU or give it back.
     """
 
     budget_bytes: int
@@ -71,6 +73,8 @@ class Header:
     plan_version: int = VERSION
     arena: bool = False
     hosting: Hosting | None = None
+    card: str = ""
+    steady: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,10 @@ class PlanFile:
 def save(plan: PlanFile, path: str | Path) -> None:
     """Write a plan file, whole or not at all, in place of one that is there. The same plans give the same bytes."""
     head = asdict(plan.header) | {
-        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin} for k in plan.kinds]
+        "kinds": [
+            {"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin, "finished": k.finished}
+            for k in plan.kinds
+        ]
     }
     with (
         tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
@@ -149,4 +156,5 @@ def _kind(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
             raise ValueError("its tape is not of its trace")
     if schedule is not None and schedule.header.get("trace") != trace.content_hash:
         raise ValueError("its schedule is not of its trace")
-    return Planned(trace, tape, about["decided"], about["first"], schedule, about["why"], about["less_bytes"])
+    decided, first, finished = about["decided"], about["first"], bool(about.get("finished"))
+    return Planned(trace, tape, decided, first, schedule, about["why"], about["less_bytes"], finished)

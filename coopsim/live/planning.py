@@ -5,27 +5,28 @@ same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a pla
 less.
 """
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
-import numpy as np
-
-from coopsim.live import schedules
+from coopsim.live import mending
 from coopsim.live.arena.placed import Placed
+from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host import hosting
 from coopsim.live.host.area import HostArea
-from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import step_time
 from coopsim.live.kinds import Kind
-from coopsim.live.make import PLACINGS, more_to_leave
+from coopsim.live.make import make
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import AWAY, Plan
-from coopsim.live.plan_state import Candidate, Failure
+from coopsim.live.plan_file import Planned
+from coopsim.live.plan_state import Candidate
+from coopsim.live.search import FirstPlan, Found, Search
 from coopsim.policies import Policy
-from coopsim.schedule import Schedule
 from coopsim.text import human
 
 
@@ -54,6 +55,8 @@ class Planning:
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were mended, over all kinds
+        self.background: Background | None = None  #: makes first plans while steps go on demand
+        self.first: Kind | None = None  #: the first step, if it is prepared for another start
         self._latest: Kind | None = None  # of the latest step that followed a plan
 
     def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
@@ -111,36 +114,89 @@ class Planning:
 
         Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
         """
-        assert self.limit is not None
-        least = schedules.least(kind.trace, **bounds(self.hosting))
-        if least.nbytes + self.others > self.limit:
-            raise DoesNotFit(schedules.too_much(least, self.others, self.limit))
         if self.placed is not None:
-            self._plan_in_place(kind, self.placed)
-            return
-        divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
-        found = self._leaving(kind, self.limit // divisor) if divisor else []
-        if found:
-            self._adopt(kind, min(found, key=_cost))
+            if why := self._search(kind).too_much():
+                raise DoesNotFit(why)
+            self._in_place(self.placed).make(kind, self.limit or 0)
+        elif self._asks is not None:
+            self._ask(kind, self._asks)
         else:
-            self.plan(kind)
+            self._begin(kind, self._search(kind).first(self._first_margin))
+
+    def _begin(self, kind: Kind, found: Found) -> None:
+        if found.too_much:
+            raise DoesNotFit(found.why)
+        if found.candidate is None:
+            kind.state.refuse(found.why)
+            return
+        self._adopt(kind, found.candidate)
+        kind.state.infeasible_margin = found.infeasible_margin
+
+    def _ask(self, kind: Kind, background: Background) -> None:
+        kind.state.refuse("its plan is still being made")
+        background.ask(kind, FirstPlan(self._search(kind), self._first_margin))
+
+    def take(self) -> None:
+        """Adopt the plans that the background has made since; what it could not make is planned here and now."""
+        for kind, asked, found in self.background.answers() if self.background is not None else ():
+            if kind is self.first:
+                self._keep(kind, found)
+            elif kind.state.schedule is not None:
+                continue  # planned here meanwhile, as the budget has changed
+            elif found is not None and asked.search.limit == self.limit:
+                self._begin(kind, found)
+            else:
+                self.learn(kind)
+
+    def is_asked(self, kind: Kind) -> bool:
+        """Whether the background is still making a plan for a kind."""
+        return self.background is not None and self.background.is_asked(kind)
+
+    def prepare(self, kind: Kind, *, now: bool) -> None:
+        """Find a schedule for the first step, which was recorded, to be kept for another start of the program.
+
+        now: even if the background could find it.
+        """
+        self.first = kind
+        if not now:
+            if self._asks:
+                self._ask(kind, self._asks)
+        elif self.placed is None:
+            self._keep(kind, self._search(kind).first(self._first_margin))
+        elif self.limit is not None:
+            planned = Planned(kind.trace, cast("Any", kind.tape), kind.decided, first=True)
+            how: dict[str, Any] = {"search": False, "arena": True, "hosting": self.hosting}
+            made = make(planned, cast("str", self.policy), self.limit, self.others, **how).kind
+            kind.state.schedule, kind.state.margin = made.schedule, made.margin
+
+    def _keep(self, kind: Kind, found: Found | None) -> None:
+        if found is not None and found.candidate is not None:
+            kind.state.schedule, kind.state.margin = found.candidate.schedule, found.candidate.margin
+
+    @property
+    def _asks(self) -> Background | None:
+        """What plans in the background; None if plans are made here."""
+        named = isinstance(self.policy, str) and self.placed is None
+        return self.background if named and self.background is not None and self.background.alive else None
 
     def plan(self, kind: Kind) -> None:
         """Plan a kind of step anew with the margin that its state has; if no plan is found, `why` there says why."""
+        kind.state.clear()
+        self._begin(kind, self._search(kind).keeping(kind.state.margin))
+
+    def _search(self, kind: Kind) -> Search:
         assert self.limit is not None
-        state, budget = kind.state, self.limit - self.others
-        state.clear()
-        if budget <= state.margin:
-            state.refuse("nothing is left of the budget")
-            return
-        schedule = schedules.find(kind.trace, self.policy, budget - state.margin, self.hosting)
-        if state.margin and schedules.explain(schedule):
-            schedule = schedules.padded(kind.trace, self.policy, budget, state.margin, self.hosting) or schedule
-        why = schedules.explain(schedule)
-        if why:
-            state.refuse(why)
-        else:
-            self._adopt(kind, Candidate(state.margin, schedule))
+        tried = self._parameters.margins_tried
+        return Search(kind.trace, self.policy, self.limit, self.others, self.hosting, tried)
+
+    def _in_place(self, placed: Placed) -> PlacedPlans:
+        return PlacedPlans(placed, self.plan, self.follow)
+
+    @property
+    def _first_margin(self) -> int:
+        """What the first plan of a kind leaves, in bytes."""
+        divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
+        return (self.limit or 0) // divisor if divisor else 0
 
     def _adopt(self, kind: Kind, candidate: Candidate) -> None:
         kind.state.adopt(candidate)
@@ -193,8 +249,8 @@ class Planning:
     def _recompute_only(self, kind: Kind, why: str) -> None:
         """Plan a kind of step, and all later ones, without copies, for this reason."""
         self.hosting, self.no_offload = None, why
-        if self.placed is not None:
-            self._plan_in_place(kind, self.placed)
+        if self.placed is not None and self.limit is not None:
+            self._in_place(self.placed).make(kind, self.limit)
         else:
             self.plan(kind)
 
@@ -214,11 +270,13 @@ class Planning:
             if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
                 state.allocate()
                 if state.allocating > p.warm_up_steps:
-                    self._mend_unsteady(kind, retries)
+                    self.replans += mending.unsteady(state, self._search(kind), p, retries)
+                    self.follow(kind)
                 return
             if self.placed is not None and not (kind.first or state.looked_ahead):
                 state.looked_ahead = True
-                if self._replaced(kind, self.placed):
+                if self._in_place(self.placed).look_ahead(kind, self.limit):
+                    self.replans += 1
                     return  # the new plan is on trial
             state.keep()
             if not state.proven and (kind.first or state.kept == p.proving_steps):
@@ -229,142 +287,11 @@ class Planning:
             least = int(p.least_margin * self.limit)
             if self.placed is not None:
                 excess = excess if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
-                self._place_with_margin(kind, max(excess, 2 * state.margin, least), self.placed)
+                margin = max(excess, 2 * state.margin, least)
+                self.replans += self._in_place(self.placed).leave(kind, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
-                state.fail(excess, ran_out=ran_out)
-                growth = p.margin_growth_once if kind.first or ran_out else p.margin_growth
-                more = growth * max(failure.candidate.margin for failure in state.failures)
-                self._mend(kind, [max(state.margin + excess, int(more), least)])
-
-    def _mend_unsteady(self, kind: Kind, retries: int) -> None:
-        """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
-
-        If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
-        """
-        assert self.limit is not None
-        state, p = kind.state, self._parameters
-        state.repairs += 1
-        state.fail(0, retries=retries)
-        least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * self.limit))
-        margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
-        margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
-        most = min(self._with_retries(kind, one) for one in state.failures if not (one.ran_out or one.excess))
-        self._mend(kind, margins, most)
-
-    def _with_retries(self, kind: Kind, failure: Failure) -> float:
-        """The cost of a schedule that failed, with what its steps lose by giving back the allocator's cache."""
-        lost = failure.retries * self._parameters.retry_ns / max(int(kind.trace.cost_ns.sum()), 1)
-        return _cost(failure.candidate) + lost
-
-    def _mend(self, kind: Kind, margins: Sequence[int], most: float = math.inf) -> None:
-        """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
-
-        Where none costs at most `most`, the next margin counts. If it is so for all, or the kind was mended too often,
-        go back to the cheapest of those that exceeded least.
-        """
-        state, p = kind.state, self._parameters
-        goes_on = state.repairs <= p.max_repairs
-        tried = [failure.candidate.schedule for failure in state.failures]
-        for margin in margins if goes_on else ():
-            known = [*state.candidates, *self._leaving(kind, margin)]
-            state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
-            if any(_cost(other) <= most for other in state.candidates):
-                break
-        best = min(state.candidates, key=_cost, default=None)
-        if goes_on and best is not None and _cost(best) <= most:
-            self.replans += 1
-            self._adopt(kind, best)
-            return
-        ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
-        excess += p.equal_excess_bytes if self.on_gpu and excess > 0 else 0
-        nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
-        state.finish()
-        self._adopt(kind, min(nearest, key=_cost))
-
-    def _leaving(self, kind: Kind, margin: int) -> list[Candidate]:
-        """Schedules that leave `margin` bytes of the budget: none, one or two.
-
-        One leaves them at every op. If that is expensive, another leaves them only where ops can. Where neither exists,
-        smaller margins are tried that are still larger than the kind's own.
-        """
-        assert self.limit is not None
-        state, room = kind.state, self.limit - self.others
-        margins = [margin]
-        while len(margins) < self._parameters.margins_tried:
-            margins.append((state.margin + margins[-1]) // 2)
-        found: list[Candidate] = []
-        for each in margins:
-            if each < (room if state.infeasible_margin is None else state.infeasible_margin):
-                schedule = schedules.find(kind.trace, self.policy, room - each, self.hosting)
-                if not schedules.explain(schedule):
-                    found.append(Candidate(each, schedule))
-                    break
-                state.infeasible_margin = each
-        if found and found[0].margin == margin and found[0].cost <= schedules.CHEAP:
-            return found
-        for each in margins:
-            padded = schedules.padded(kind.trace, self.policy, room, each, self.hosting)
-            if padded is not None and not schedules.explain(padded):
-                return [*found, Candidate(each, padded)]
-        return found
-
-    def _place_with_margin(self, kind: Kind, margin: int, placed: Placed) -> None:
-        """Plan in the arena with this margin; if that has no plan, with margins nearer to the present one.
-
-        If none of them has a plan, the kind goes back to the present one, which is mended no more.
-        """
-        state, before = kind.state, kind.state.candidate
-        for _ in range(self._parameters.margins_tried):
-            state.margin = margin
-            self._plan_in_place(kind, placed)
-            if state.schedule is not None:
-                self.replans += 1
-                return
-            margin = (before.margin + margin) // 2
-        state.restore(before)
-        self.follow(kind)
-
-    def _replaced(self, kind: Kind, placed: Placed) -> bool:
-        """Replace a plan whose next steps find no places in the arena, as memory lies now. True if it was replaced.
-
-        The plan stays if its next steps do find places, or if no other plan's would.
-        """
-        assert self.limit is not None
-        state = kind.state
-        assert state.plan is not None
-        if placed.next(state.plan).needed <= self.limit:
-            return False
-        before = state.candidate
-        self._plan_in_place(kind, placed)
-        if state.plan is not None and placed.next(state.plan).needed <= self.limit:
-            self.replans += 1
-            return True
-        self._adopt(kind, before)
-        return False
-
-    def _plan_in_place(self, kind: Kind, placed: Placed) -> None:
-        """Plan so that all requests have places within the budget; failing that, with the least height of all tried."""
-        assert self.limit is not None
-        state = kind.state
-        best: tuple[int, Candidate] | None = None
-        for k in range(PLACINGS):
-            self.plan(kind)
-            if state.plan is None or state.schedule is None:
-                break
-            places = placed.next(state.plan)
-            if best is None or places.needed < best[0]:
-                best = places.needed, state.candidate
-            if places.needed <= self.limit:
-                return
-            state.margin += more_to_leave(places, self.limit, k)
-        if best is not None:
-            self._adopt(kind, best[1])
-
-
-def _cost(candidate: Candidate) -> float:
-    return candidate.cost
-
-
-def _same(a: Schedule, b: Schedule) -> bool:
-    """Whether two schedules have the same actions in the same order, wherever the bytes lie."""
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("action", "op", "storage", "version"))
+                search = self._search(kind)
+                margin = mending.exceeding(state, search, p, excess, ran_out=ran_out, once=kind.first)
+                equal = p.equal_excess_bytes if self.on_gpu else 0
+                self.replans += mending.mend(state, search, p, [margin], equal_excess=equal)
+                self.follow(kind)

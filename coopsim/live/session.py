@@ -11,6 +11,7 @@ from coopsim import budget as amounts
 from coopsim.live import device, hollow, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
+from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host.copies import Sent
 from coopsim.live.host.hosting import Hosting
@@ -23,8 +24,6 @@ from coopsim.live.step import Start, Step
 from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
 
-_FIRST = "it makes the optimizer's state, as only the first step does"
-
 
 class TrainingSession:
     """The steps of one program: `begin` and `end` enclose each of them, and plans are kept from step to step.
@@ -36,7 +35,10 @@ class TrainingSession:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
     host; None: only if the file's do. no_offload: why none may, the file's included. seamless: each step begins before
     anything else runs, so that values may stay on the host from one to the next. tries: steps may exceed a budget in
-    bytes, to find out by how much. stepped: called after each step that ended without an error.
+    bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan`
+    is of an earlier start of this program with these arguments, so what does not match is planned anew. background:
+    first plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans
+    are to be kept for other starts, also of the first step.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -55,12 +57,15 @@ class TrainingSession:
         seamless: bool = False,
         tries: bool = False,
         stepped: Callable[[], None] = lambda: None,
+        cached: bool = False,
+        background: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.share = memory is not None and memory.strip().endswith("%")
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self.share else None
         hollow.check()
-        self._planned = stored.Loaded(plan) if plan is not None else None
+        self._planned = stored.Loaded(plan, cached=cached) if plan is not None else None
         in_parts = offload is not None and offload.state
         if self._planned is not None:
             limit = self._planned.limit(limit, share=self.share)
@@ -72,13 +77,17 @@ class TrainingSession:
         self._seamless, self._tries, self._stepped = seamless, tries, stepped
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
         self.planning.let_offload(offload, no_offload, in_parts=in_parts)
-        self._observer, self.no_observer = observer.find()
+        if background:
+            self.planning.background = Background()
+        self._observer, self.no_observer = observer.find(wait=not background)
         self.ledger = LiveLedger(self._observer)
         self.known = KnownKinds()
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self.share else ""
-        self._learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans)
+        self._learner = Learner(
+            self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
+        )
         self._sent = Sent()
         self._running: Step | None = None
         self._failure: LiveError | None = None
@@ -99,6 +108,7 @@ class TrainingSession:
         planned, self._planned = self._planned, None
         if planned is not None:  # only now, as the ops that the program uses exist
             self._learner.take(planned, self._device_kind)
+        self._take_made()
         if self._arena is not None and self._arena.kind != self._device_kind:
             self._arena, self.no_arena = None, "the script does not train on a GPU"
             self.planning.leave_arena()
@@ -176,16 +186,34 @@ class TrainingSession:
         """The LiveError that was raised in the running step or, without one, in the latest; None if none was."""
         return self._running.failure if self._running is not None else self._failure
 
+    def _take_made(self) -> None:
+        """Take what was made while steps went on: the observer, and plans."""
+        if self.no_observer == observer.COMPILING:
+            self._observer, self.no_observer = observer.find(wait=False)
+            if self._observer is not None:
+                self.ledger.join(self._observer)
+        self.planning.take()
+
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str, command: str) -> None:
         """Write all kinds of step that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_kind, arena=self._arena is not None)
 
+    def keep(self, path: str, command: str) -> None:
+        """Write them for another start of the program (Learner.keep)."""
+        last = self._device_kind, self.totals.device_calls
+        self._learner.keep(path, command, *last, arena=self._arena is not None)
+
     @property
     def all_proven(self) -> bool:
         """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
         return self._learner.all_proven
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
+        return self._learner.may_be_kept
 
     @property
     def limit(self) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from coopsim.live import plan_file
-from coopsim.live.device import GRANULE
+from coopsim.live.device import GRANULE, card
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.kinds import Kind
@@ -51,22 +51,30 @@ def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
 
 def _planned(kind: Kind) -> Planned:
     state, lines = kind.state, _lines_of(kind.tape)
-    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin)
+    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin, state.finished)
 
 
 class Loaded:
-    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match."""
+    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    cached: it is this program's own of an earlier start, with the same arguments.
+    """
+
+    def __init__(self, path: str, *, cached: bool = False) -> None:
+        self._path, self._cached = path, cached
         self._file = plan_file.load(path)
         self.others_bytes = self._file.header.others_bytes
         if not self._file.header.budget_bytes:
             raise LiveError(f"{path} has steps that were recorded, and no plan")
 
     def limit(self, asked: int | None, *, share: bool) -> int:
-        """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's."""
+        """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's.
+
+        If cached, it is the plan's, also for a share.
+        """
         own = self._file.header.budget_bytes
+        if self._cached:
+            return own
         if share or (asked is not None and asked < own):
             what = "a share" if share or asked is None else human(asked)
             raise LiveError(f"{self._path} is a plan for {human(own)}, and the budget is {what}; leave --memory out")
@@ -85,15 +93,29 @@ class Loaded:
         return own
 
     def kinds(self, device: str) -> list[Kind]:
-        """The kinds of step in the file, with their schedules. LiveError if they are for another device."""
+        """The kinds of step in the file, with their schedules. LiveError if they are for another device.
+
+        If cached, none if they do not match.
+        """
+        try:
+            return self._kinds(device)
+        except LiveError:
+            if not self._cached:
+                raise
+            return []
+
+    def _kinds(self, device: str) -> list[Kind]:
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
+        if self._cached and self._file.header.card != card(device):
+            raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
         return [self._kind(planned) for planned in self._file.kinds]
 
     def _kind(self, planned: Planned) -> Kind:
         tape = _tape_of(planned.tape, self._path)
         peak = peak_bytes(planned.trace, GRANULE)
         state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
+        state.finished = planned.finished and self._cached  # on another machine steps may do better
         return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
 
 

@@ -3,7 +3,9 @@
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import cache
+from threading import Thread
 from typing import Any
 
 import torch
@@ -187,9 +189,34 @@ def stored(address: int) -> torch.UntypedStorage | None:
     return torch.UntypedStorage._new_with_weak_ptr(address) if address else None
 
 
-def find() -> tuple[Observer | None, str]:
-    """A new observer and ""; or None and why there is none, in one line: its library cannot be compiled or loaded."""
+COMPILING = "it is still being compiled"
+
+
+def find(*, wait: bool = True) -> tuple[Observer | None, str]:
+    """A new observer and ""; or None and why there is none, in one line: its library cannot be compiled or loaded.
+
+    wait: else None and COMPILING while a thread sees to the library.
+    """
     try:
+        if not wait and not _ahead().done():
+            return None, COMPILING
+        if not wait:
+            _ahead().result()
         return Observer(), ""
     except (NoExtensionError, OSError, AttributeError) as why:
         return None, str(why)
+
+
+@cache
+def _ahead() -> "Future[object]":
+    """The compilation of the library, in a thread that no program waits for at its end."""
+    future: Future[object] = Future()
+
+    def make() -> None:
+        try:
+            future.set_result(OBSERVER.file())
+        except Exception as error:
+            future.set_exception(error)
+
+    Thread(target=make, daemon=True).start()
+    return future
