@@ -27,7 +27,12 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError("give a budget, --memory 8GiB, or a plan of coopsim live plan, --plan F")
     if args.memory is not None:
         budget.parse(args.memory, 1 << 40, "--memory")
-    told = {"memory": args.memory, "policy": args.policy, "plan": args.plan, "background": args.gpu is None}
+    told = {
+        "memory": args.memory,
+        "policy": args.policy,
+        "plan": args.plan,
+        "background": not (args.gpu or args.no_cache),
+    }
     told = live_cache.with_kept(args, told, arena=(arena := has_arena(args)))
     said = said_by(script_of(args, **told))
     failed = said["failed"]

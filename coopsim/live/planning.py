@@ -112,7 +112,8 @@ class Planning:
     def learn(self, kind: Kind) -> None:
         """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
 
-        Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
+        With a `background`, that makes it, and `take` finds it later. Raises DoesNotFit if one of its ops needs more
+        than the budget, which must be known.
         """
         if self.placed is not None:
             if why := self._search(kind).too_much():

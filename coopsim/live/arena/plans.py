@@ -11,7 +11,8 @@ from coopsim.live.plan_state import Candidate
 class PlacedPlans:
     """Plans kinds of step for an arena by `plan`, which plans with the margin that a kind's state has.
 
-    follow: makes the plan of the schedule that a state has. A margin is a number of bytes that a plan leaves of the budget.
+    follow: makes the plan of the schedule that a state has. A margin is a number of bytes that a plan leaves of the
+    budget.
     """
 
     def __init__(self, placed: Placed, plan: Callable[[Kind], None], follow: Callable[[Kind], None]) -> None:
