@@ -48,11 +48,11 @@ def program(optimizer: str, odd: int) -> tuple[list[Any], Callable[[int, Ended],
 
 
 def between(
-    optimizer: str, memory: str, hosting: Hosting | None, steps: int = 9, odd: int = 5, leave: bool = False
+    optimizer: str, memory: str, hosting: Hosting | None, steps: int = 9, odd: int = 5, over: bool = False
 ) -> dict[str, Any]:
     """The report of the run in a budget; `same`: were losses and all states the same? `left`: bytes on the host.
 
-    left: between steps, at most. leave: the last step ends, and none follows.
+    left: between steps, at most. over: the last step ends, and none follows.
     """
     torch.set_num_threads(1)
     gc.collect()
@@ -75,7 +75,7 @@ def between(
 
     session.begin()
     found = [step(i, ended) for i in range(steps)]
-    if leave:
+    if over:
         session.end()
         session.bring_back()
     else:

@@ -53,10 +53,10 @@ def test_planned_steps_leave_the_state_on_the_host(child: Runner, optimizer: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leave", [False, True])
-def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -> None:
+@pytest.mark.parametrize("over", [False, True])
+def test_steps_without_a_plan_leave_what_they_sent(child: Runner, over: bool) -> None:
     """Over a link on which no plan is worth it."""
-    found = trained(child, "Slow", "loop", leave=leave)
+    found = trained(child, "Slow", "loop", over=over)
     assert (found["away"], found["planned_steps"], found["now"]) == (0, 0, 0)
     assert found["unplanned"]
     assert found["left"] > 700 << 10
