@@ -1,7 +1,8 @@
 """What a step takes of the GPU and of the host, as it is and by a plan, in ns. Knows no torch.
 
 The host issues the ops that the GPU runs, and a step takes as long as the slower of both. The GPU's time is the cost of
-the ops. The host's is a model, calibrated on one step of one program on one machine (docs/live-measured.md).
+the ops. The host's is a model, calibrated on one step of one program on one machine, which ran an earlier version
+(docs/live-measured.md).
 """
 
 from collections.abc import Sized
