@@ -45,7 +45,7 @@ class Offload:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EvictOffloaded:
     """Wait until a value is on the host, and free its memory."""
 
     value: Value
@@ -65,7 +65,7 @@ class Arrive:
     value: Value
 
 
-Copying = Offload | Leave | Fetch | Arrive
+Copying = Offload | EvictOffloaded | Fetch | Arrive
 Action = Evict | Drop | Recompute | Copying
 
 
@@ -92,7 +92,7 @@ class Skipped:
                     self.late.pop(value, None)
             case Offload(value=value):
                 self.copies[value] = action
-            case Leave(value=value):
+            case EvictOffloaded(value=value):
                 self.left[value] = None
             case Fetch(value=value):
                 self.left.pop(value, None)

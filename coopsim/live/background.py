@@ -1,7 +1,7 @@
 """Plans in a process of its own, while the program's steps go on. Knows no torch.
 
 It is started with the session, so that the planner's code is loaded, and compiled if need be, before the first
-question: a search for the first plan of a kind of step.
+question: a search for the first plan of a step signature.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coopsim.live import schedules
-from coopsim.live.kinds import Kind
 from coopsim.live.search import FirstPlan, Found
+from coopsim.live.signatures import Signature
 from coopsim.script.task import FOLDER
 from coopsim.trace import synth
 
@@ -35,7 +35,7 @@ class Background:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="coopsim-"))  # nobody else's, so what is in it may be unpickled
         self._number = 0
-        self._asked: dict[Kind, tuple[int, FirstPlan]] = {}
+        self._asked: dict[Signature, tuple[int, FirstPlan]] = {}
         environment = {name: value for name, value in os.environ.items() if name not in _OF_SCRIPT}
         self._child = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "coopsim.live.background", str(self._folder)],
@@ -51,24 +51,24 @@ class Background:
         """Whether questions are answered."""
         return self._end.alive and self._child.poll() is None
 
-    def ask(self, kind: Kind, question: FirstPlan) -> None:
-        """Ask for the first plan of a kind, and return at once. An earlier question about it is forgotten."""
+    def ask(self, signature: Signature, question: FirstPlan) -> None:
+        """Ask for the first plan of a signature, and return at once. An earlier question about it is forgotten."""
         self._number += 1
-        self._asked[kind] = self._number, question
+        self._asked[signature] = self._number, question
         _file(self._folder, self._number, "question").write_bytes(pickle.dumps(question))
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):  # it has died, and `alive` says so
             self._child.stdin.write(f"{self._number}\n".encode())
             self._child.stdin.flush()
 
-    def is_asked(self, kind: Kind | None = None) -> bool:
-        """Whether a question about a kind, or any at all, has no answer yet that `answers` has given."""
-        return bool(self._asked) if kind is None else kind in self._asked
+    def is_asked(self, signature: Signature | None = None) -> bool:
+        """Whether a question about a signature, or any at all, has no answer yet that `answers` has given."""
+        return bool(self._asked) if signature is None else signature in self._asked
 
-    def answers(self) -> Iterator[tuple[Kind, FirstPlan, Found | None]]:
+    def answers(self) -> Iterator[tuple[Signature, FirstPlan, Found | None]]:
         """The questions that were answered since, each once; with None for all that never will be."""
         alive = self.alive
-        for kind, (number, question) in list(self._asked.items()):
+        for signature, (number, question) in list(self._asked.items()):
             file = _file(self._folder, number, "answer")
             if file.exists():
                 found = pickle.loads(file.read_bytes())  # noqa: S301 (our own child's)
@@ -77,8 +77,8 @@ class Background:
                 continue
             else:
                 found = None
-            del self._asked[kind]
-            yield kind, question, found
+            del self._asked[signature]
+            yield signature, question, found
 
     def end(self) -> None:
         """End the process."""

@@ -99,10 +99,10 @@ class Budget:
 
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
         of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.
-        unplanned: why the last kind of step has no plan; deviated: why a step left its plan; no_observer: why every op
-        goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan does
-        not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for copies.
-        device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
+        unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer: why every
+        op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan
+        does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for
+        copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
         return report(self.session)
 

@@ -1,7 +1,7 @@
 """A step that goes by a plan, op by op, until one of them is not the plan's, or the device has no room.
 
-The plan's tape has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops on
-the same sizes are of one kind (kinds.py).
+The plan's op log has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops
+on the same sizes are of one signature (signatures.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from coopsim.live.cells import Cell
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Deviation, Follow, Outgrown, RanOp
-from coopsim.live.kinds import Kind
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.operands import can_start_again, on_device
 from coopsim.live.plan import Row
+from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, State
+from coopsim.live.tracked import TrackedStorage
 from coopsim.observe import accumulation
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
@@ -24,21 +24,21 @@ _LEFT = object()  #: in place of an op's result: the step has left its plan befo
 
 
 class Following(State):
-    """Follows the plan of a kind of step. It goes on to the plan of another kind that is the same so far, or OnDemand.
+    """Follows the plan of a step signature. It goes on to the plan of another signature that is the same so far, or OnDemand.
 
     follow: of the plan, from the middle of a step; None: from its start.
     """
 
     planned = True
 
-    def __init__(self, context: Context, kind: Kind, follow: Follow | None = None) -> None:
+    def __init__(self, context: Context, signature: Signature, follow: Follow | None = None) -> None:
         super().__init__(context)
-        assert kind.plan is not None
-        self.kind: Kind = kind
-        self._follow = follow or Follow(kind.plan, context.values, kind.stays, context.cells.of)
+        assert signature.plan is not None
+        self.signature: Signature = signature
+        self._follow = follow or Follow(signature.plan, context.values, signature.stays, context.storages.of)
 
     def begin(self) -> None:
-        """Begin the step, whose kind is expected, or leave the plan at once."""
+        """Begin the step, whose signature is expected, or leave the plan at once."""
         if self.finds_room():
             self.start()
         else:
@@ -89,7 +89,7 @@ class Following(State):
         follow = self._follow
         try:
             if row.elements:
-                follow.check_elements(row, on_device(self._context.residency.kind, (*args, *kwargs.values())))
+                follow.check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
             out = follow.run(row, args, kwargs)
         except Deviation as why:
             self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
@@ -109,15 +109,15 @@ class Following(State):
         return out
 
     def _switch(self, func: Any) -> bool:
-        """Switch to the plan of a kind whose tape is the same so far, and has `func` next. False if there is none."""
+        """Switch to the plan of a signature whose op log is the same so far, and has `func` next. False if there is none."""
         context, now = self._context, self._follow
-        if context.residency.copies.away():  # where they lie on the host is the present plan's
+        if context.residency.copies.any_on_host():  # where they lie on the host is the present plan's
             return False
         context.residency.copies.wait_for_all()
-        for other in context.kinds:
-            if other is self.kind or other.plan is None or not (other.ready and other.has_op(now.at, func)):
+        for other in context.signatures:
+            if other is self.signature or other.plan is None or not (other.ready and other.has_op(now.at, func)):
                 continue
-            if self.kind.common(other) < now.at or other.plan.away != now.plan.away:
+            if self.signature.common(other) < now.at or other.plan.on_host != now.plan.on_host:
                 continue
             follow = Follow(other.plan, context.values, other.stays)
             if follow.take_over(now.taken(), held=True):
@@ -126,10 +126,10 @@ class Following(State):
         return False
 
     def _leave(self, why: str, *, outgrown: bool = False, ran_out: bool = False) -> None:
-        """Leave the plan, and let eviction on demand go on with its cells. why: for the report."""
+        """Leave the plan, and let eviction on demand go on with its tracked storages. why: for the report."""
         self.stop()
         self._context.residency.copies.wait_for_all()
-        self._go_on(OnDemand(self._context, self.kind, LeftPlan(why, outgrown, ran_out))).begin(self.cells)
+        self._go_on(OnDemand(self._context, self.signature, LeftPlan(why, outgrown, ran_out))).begin(self.storages)
 
     def stop(self) -> None:
         """Stop following the plan, and take back what the observer knows."""
@@ -142,20 +142,20 @@ class Following(State):
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
         elif goes_on:
-            self._follow.leave()
+            self._follow.evict_offloaded()
 
     @property
-    def cells(self) -> Iterable[Cell]:
-        """The cells of the plan so far."""
-        return self._follow.cells.values()
+    def storages(self) -> Iterable[TrackedStorage]:
+        """The tracked storages of the plan so far."""
+        return self._follow.storages.values()
 
-    def _movable(self) -> Iterable[Cell]:
-        return self.cells if self._follow.observed is None else ()
+    def _movable(self) -> Iterable[TrackedStorage]:
+        return self.storages if self._follow.observed is None else ()
 
     def storage(self, number: int) -> Callable[[], Any] | None:
         """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
-        cell = self._follow.cells.get(number)
-        return cell.ref if cell is not None else None
+        tracked = self._follow.storages.get(number)
+        return tracked.ref if tracked is not None else None
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
@@ -163,19 +163,19 @@ class Following(State):
         """Keep a tensor in place until the step is over, as the program knows its address."""
         self._follow.pin(tensor)
 
-    def bring(self, storage: torch.UntypedStorage) -> None:
+    def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""
         observed = self._follow.observed
         if observed is None:
-            super().bring(storage)
+            super().materialize(storage)
         elif observed.has_emptied(storage):
             self.fetch()
-            super().bring(storage)
+            super().materialize(storage)
             self.hand_over()
 
-    def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
-        """The cell of a storage, while Python follows; None if it is not known."""
-        return self._follow.cell_of(storage)
+    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage, while Python follows; None if it is not known."""
+        return self._follow.tracked_of(storage)
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows."""

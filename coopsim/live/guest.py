@@ -30,19 +30,19 @@ from coopsim.types import CoopsimError
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
-_ENOUGH = 16  #: steps, if no kind of step occurs twice
+_ENOUGH = 16  #: steps, if no step signature occurs twice
 
 
 @dataclass(frozen=True)
 class Request:
     """What the command asks for. Steps are only recorded if both memory and plan are None.
 
-    memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
-    ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
-    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload: whether plans
-    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may. cache: a file to keep
-    plans in for another start, "" for none; cached: it is there, and its plans are followed. background: plans are made
-    while steps go on.
+    memory, policy, plan: as Budget takes them. save: a file to write all known step signatures to; the script is then
+    ended after `steps` steps, or, if that is 0, once a signature has come again and all plans are validated. command:
+    the title of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload:
+    whether plans may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may. cache: a
+    file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed. background:
+    plans are made while steps go on.
     """
 
     memory: str | None = None
@@ -136,9 +136,9 @@ class BudgetGuest:
 
         def made(optimizer: torch.optim.Optimizer) -> None:
             self._make_optimizer(optimizer)
-            kind = type(optimizer)
-            if not getattr(kind.step, "of_guest", False):
-                kind.step = self._around(kind.step)  # type: ignore[method-assign]
+            signature = type(optimizer)
+            if not getattr(signature.step, "of_guest", False):
+                signature.step = self._around(signature.step)  # type: ignore[method-assign]
 
         return made
 
@@ -171,14 +171,14 @@ class BudgetGuest:
     def _step_over(self) -> None:
         """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit).
 
-        Else keep its plans for another start once all are proven, as a script may be killed.
+        Else keep its plans for another start once all are validated, as a script may be killed.
         """
         if not self._request.save:
             if self._request.cache and self._session.may_be_kept:
                 self._keep()
             return
         session, wanted = self._session, self._request.steps
-        seen = session.known.recurred and session.all_proven
+        seen = session.known.recurred and session.all_validated
         if session.totals.steps >= (wanted or _ENOUGH) or (not wanted and seen):
             self._save()
             sys.exit(0)

@@ -44,14 +44,14 @@ class StepTime:
         return asdict(self)
 
 
-def step_time(trace: Trace, tape: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
+def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
     """Predict the times of a step by a schedule that runs to its end.
 
-    tape: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
+    op log: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
     """
     gpu = int(trace.cost_ns.sum())
     planned = round(gpu * (schedule.overhead or 1.0))
     if not on_gpu:
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
-    return StepTime(gpu, len(tape) * PLAIN_NS, planned, len(tape) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)
+    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)

@@ -1,24 +1,23 @@
-"""Learns from the steps of a program: which kinds there are, by which plan each goes, and whether that keeps its word.
+"""Learns from the steps of a program: which signatures there are, by which plan each goes, and whether that keeps its word.
 
-Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), and go by one plan.
+Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
 
 from dataclasses import dataclass, replace
 
 from coopsim import budget as amounts
 from coopsim.live import device, stored
-from coopsim.live.kinds import Kind
-from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.op_log import StepRecorder, trace_of
 from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
+from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.live.state import State
 from coopsim.live.step import Step
-from coopsim.live.tape import TapeRecorder, trace_of
 from coopsim.observe import effects, roles
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
@@ -82,7 +81,7 @@ class Learner:
 
     def __init__(
         self,
-        known: KnownKinds,
+        known: KnownSignatures,
         planning: Planning,
         ledger: LiveLedger,
         share: str,
@@ -93,101 +92,105 @@ class Learner:
     ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._cached, self._keeps = cached, keeps
-        self._first: Kind | None = None  # the program's first step, if it was recorded
+        self._first: Signature | None = None  # the program's first step, if it was recorded
         self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
 
-    def take(self, planned: stored.Loaded, device_kind: str) -> None:
-        """Enter the kinds of a plan file. Raises what Planning.follow_known and Loaded.kinds raise."""
-        if device_kind == "cpu":  # where bytes are counted, and nothing is recorded first
-            with effects.on(device_kind):
+    def take(self, planned: stored.Loaded, device_type: str) -> None:
+        """Enter the signatures of a plan file. Raises what Planning.follow_known and Loaded.signatures raise."""
+        if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
+            with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
         self._planning.set_others(planned.others_bytes)
-        self._known.add_planned(planned.kinds(device_kind))
-        for kind in self._known.kinds:
-            self._planning.follow_known(kind)
+        self._known.add_planned(planned.signatures(device_type))
+        for signature in self._known.signatures:
+            self._planning.follow_known(signature)
         self._kept = self._held()
 
     def learn(self, step: Step) -> bool:
-        """Learn from a step that has ended without an error: plan its kind if that is new, and judge its plan.
+        """Learn from a step that has ended without an error: plan its signature if that is new, and judge its plan.
 
         True if a plan was judged. Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder, kind=kind) | Deciding(recorder=recorder, kind=kind):
+            case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
                 self._plan(step, recorder, trace_of(recorder))
-                return kind is not None and self._judge(kind, step, ran_out=True)  # its plan has found no room
-            case OnDemand(kind=Kind() as kind, left=left) if left is not None and left.ran_out:
-                self._known.saw(kind)
-                return self._judge(kind, step, ran_out=True)
+                return signature is not None and self._judge(
+                    signature, step, ran_out=True
+                )  # its plan has found no room
+            case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
+                self._known.saw(signature)
+                return self._judge(signature, step, ran_out=True)
             case OnDemand(left=left) if left is not None:
                 self._known.deviated(outgrown=left.outgrown)
-                self._planning.expect_other_steps(self._known.kinds)
+                self._planning.expect_other_steps(self._known.signatures)
                 return False
             case state:
-                assert state.kind is not None
-                self._known.followed(state.kind, state.storage)
-                return state.planned and self._judge(state.kind, step, ran_out=False)
+                assert state.signature is not None
+                self._known.followed(state.signature, state.storage)
+                return state.planned and self._judge(state.signature, step, ran_out=False)
 
-    def _plan(self, step: Step, recorder: TapeRecorder, trace: Trace) -> None:
-        """Plan a step that was recorded, if it is of a new kind."""
-        if self._known.recognise(recorder.tape, recorder.stays):
+    def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
+        """Plan a step that was recorded, if it is of a new signature."""
+        if self._known.recognise(recorder.op_log, recorder.stays):
             return
         if step.meter is not None:
             self._planning.set_others(step.meter.others(self._ledger))
         if step.in_parts:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
-        kind = Kind(
+        signature = Signature(
             trace,
-            recorder.tape,
+            recorder.op_log,
             recorder.decided or 1,
             peak_bytes(trace, device.GRANULE),
             first,
             PlanState(why=_FIRST if first and self._plans else ""),
             recorder.stays,
         )
-        self._known.saw(kind)
+        self._known.saw(signature)
         if not self._plans:
-            self._known.add(kind)
+            self._known.add(signature)
         elif first:  # no other will be like it
-            self._first = kind
+            self._first = signature
         else:
-            if self._share and self._cached and not any(one.state.kept for one in self._known.kinds):
+            if self._share and self._cached and not any(one.state.kept for one in self._known.signatures):
                 self._known.forget_all()  # the program is another than it was, and so is its largest step
-            self._known.add(kind)
+            self._known.add(signature)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
-            self._planning.learn(kind)
+            self._planning.learn(signature)
             if self._keeps and self._first is not None and self._planning.first is None:
                 self._planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
-        """Set a budget that is a share, of the largest kind of step; if it changes, plan the older kinds again."""
-        *older, _ = kinds = [kind for kind in self._known.kinds if not kind.first]
-        limit = amounts.parse(self._share, max(kind.peak_bytes for kind in kinds) + self._planning.others)
+        """Set a budget that is a share, of the largest step signature; if it changes, plan the older signatures again."""
+        *older, _ = signatures = [signature for signature in self._known.signatures if not signature.first]
+        limit = amounts.parse(
+            self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
+        )
         if limit != self._planning.limit:
             self._planning.set_limit(limit)
-            for kind in older:
-                self._planning.plan(kind)
+            for signature in older:
+                self._planning.plan(signature)
 
-    def _judge(self, kind: Kind, step: Step, *, ran_out: bool) -> bool:
-        """Judge the plan of a kind by a step that followed it; True."""
+    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> bool:
+        """Judge the plan of a signature by a step that followed it; True."""
         allocated, reserved = step.peaks()
         taken = max(allocated, reserved if step.over_cap else 0)
-        self._planning.prove(kind, taken, ran_out=ran_out, calls=step.device_calls, retries=step.retries)
+        self._planning.validate(signature, taken, ran_out=ran_out, calls=step.device_calls, retries=step.retries)
         return True
 
-    def save(self, path: str, command: str, device_kind: str, *, arena: bool) -> None:
-        """Write all kinds of step that are known, and their plans, to a file (docs/formats.md).
+    def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
+        """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
         planning = self._planning
-        known = planning.limit, planning.policy, planning.others, device_kind, command
-        stored.save(self._known.kinds, path, stored.header(*known, arena=arena, hosting=planning.hosting))
+        known = planning.limit, planning.policy, planning.others, device_type, command
+        stored.save(self._known.signatures, path, stored.header(*known, arena=arena, hosting=planning.hosting))
 
-    def keep(self, path: str, command: str, device_kind: str, calls: int, *, arena: bool) -> None:
+    def keep(self, path: str, command: str, device_type: str, calls: int, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
 
         Kinds whose plan is still being made are left out. No file is written without a plan, and none if it would be as
@@ -195,33 +198,41 @@ class Learner:
         """
         planning, found = self._planning, self._held()
         planning.take()
-        kinds = [kind for kind in self._known.kinds if not planning.is_asked(kind)]
-        if not any(kind.state.schedule for kind in kinds) or found == self._kept:
+        signatures = [signature for signature in self._known.signatures if not planning.is_asked(signature)]
+        if not any(signature.state.schedule for signature in signatures) or found == self._kept:
             return
         self._kept = found
         if self._first is not None:
             if self._first.state.schedule is None:
                 planning.prepare(self._first, now=True)
-            kinds.insert(0, self._first)
-        known = planning.limit, planning.policy, planning.others, device_kind, command
+            signatures.insert(0, self._first)
+        known = planning.limit, planning.policy, planning.others, device_type, command
         head = stored.header(*known, arena=arena, hosting=planning.hosting)
-        steady = not (calls and any(kind.state.finished for kind in kinds))
-        stored.save(kinds, path, replace(head, card=device.card(device_kind), steady=steady))
+        steady = not (calls and any(signature.state.finished for signature in signatures))
+        stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _held(self) -> list[tuple[int, bool]]:
-        return [(id(kind.state.schedule), kind.state.finished) for kind in self._known.kinds if not kind.first]
+        return [
+            (id(signature.state.schedule), signature.state.finished)
+            for signature in self._known.signatures
+            if not signature.first
+        ]
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
+        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
         background = self._planning.background
-        made = background is not None and any(kind.plan for kind in self._known.kinds) and not background.is_asked()
-        return made and self.all_proven and self._held() != self._kept
+        made = (
+            background is not None
+            and any(signature.plan for signature in self._known.signatures)
+            and not background.is_asked()
+        )
+        return made and self.all_validated and self._held() != self._kept
 
     @property
-    def all_proven(self) -> bool:
-        """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
-        return all(kind.state.proven or kind.plan is None for kind in self._known.kinds)
+    def all_validated(self) -> bool:
+        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
 
 
 def _first(trace: Trace) -> bool:

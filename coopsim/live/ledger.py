@@ -92,7 +92,7 @@ class LiveLedger(Ledger):
         self.filled(untyped)
 
     def released(self, storage: Storage) -> None:
-        """Correct the count for a storage that is gone: if it was empty, its bytes had been taken off before."""
+        """Correct the count for a storage that is evicted: if it was empty, its bytes had been taken off before."""
         if storage in self._empty:
             self._empty.remove(storage)
             self.live_bytes += storage.nbytes

@@ -49,7 +49,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
             self._context.observer.enter()
 
-    def leave(self, *, failed: bool, goes_on: bool) -> None:
+    def exit(self, *, failed: bool, goes_on: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
 
         failed: the step ended with an error, so all comes back as far as there is room. goes_on: the next step begins
@@ -64,7 +64,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.state.settle(failed=failed, goes_on=goes_on)
             with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
                 try:
-                    context.values.finish([*context.cells.all, *self.state.cells], goes_on=goes_on)
+                    context.values.finish([*context.storages.all, *self.state.storages], goes_on=goes_on)
                 finally:
                     context.room.let_go()
         finally:
@@ -107,38 +107,38 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
     def _is_ours(self, tensor: torch.Tensor) -> bool:
-        return tensor.device.type == self._context.residency.kind and tensor.layout is torch.strided
+        return tensor.device.type == self._context.residency.device_type and tensor.layout is torch.strided
 
     def _address_is_known(self, tensor: torch.Tensor) -> None:
         """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
         if self._is_ours(tensor):
-            self.state.bring(tensor.untyped_storage())
+            self.state.materialize(tensor.untyped_storage())
             self.state.pin(tensor)
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
         if self._is_ours(tensor):
-            self.state.bring(tensor.untyped_storage())
+            self.state.materialize(tensor.untyped_storage())
 
     def _is_located(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage that is evicted, which on the CPU is then read where it is."""
         residency = self._context.residency
-        cell = residency.evicted(storage)
-        self.state.bring(storage)
-        if cell is not None and residency.kind == "cpu":
-            cell.pin()
+        tracked = residency.evicted_at(storage)
+        self.state.materialize(storage)
+        if tracked is not None and residency.device_type == "cpu":
+            tracked.pin()
 
     @contextlib.contextmanager
     def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
         """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
         self.state.fetch()
-        self.state.bring(storage)
-        cell = self.state.cell_of(storage)
+        self.state.materialize(storage)
+        tracked = self.state.tracked_of(storage)
         try:
-            with cell.in_place() if cell is not None else contextlib.nullcontext():
+            with tracked.in_place() if tracked is not None else contextlib.nullcontext():
                 yield
         finally:
             self.state.hand_over()
 
     def _is_away(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage on a GPU is evicted, by Python."""
-        return self._context.residency.kind == "cuda" and self._context.residency.evicted(storage) is not None
+        return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None

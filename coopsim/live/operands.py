@@ -22,37 +22,37 @@ def can_start_again(func: Any) -> bool:
     return not any("[]" in str(a.type) for a in written)
 
 
-def change(value: Any, kind: type, to: Callable[[Any], Any]) -> Any:
+def change(value: Any, device_type: type, to: Callable[[Any], Any]) -> Any:
     """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `kind`."""
-    if isinstance(value, kind):
+    if isinstance(value, device_type):
         return to(value)
     if type(value) in (list, tuple):
         if value and type(value[0]) in _PLAIN and type(value[-1]) in _PLAIN:
             return value  # sizes and the like
-        return type(value)([change(v, kind, to) for v in value])
+        return type(value)([change(v, device_type, to) for v in value])
     if isinstance(value, dict):
-        return {key: change(v, kind, to) for key, v in value.items()}
+        return {key: change(v, device_type, to) for key, v in value.items()}
     return value
 
 
-def on_device(kind: str, values: Any) -> list[torch.Tensor]:
+def on_device(device_type: str, values: Any) -> list[torch.Tensor]:
     """The strided tensors on devices of type `kind` ("cuda" or "cpu") in an op's arguments or results, in order.
 
     Lists and tuples are searched, at any depth.
     """
-    return list(_on_device(kind, values))
+    return list(_on_device(device_type, values))
 
 
-def _on_device(kind: str, values: Any) -> Iterator[torch.Tensor]:
+def _on_device(device_type: str, values: Any) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
-            if value.device.type == kind and value.layout is torch.strided:
+            if value.device.type == device_type and value.layout is torch.strided:
                 yield value
         elif isinstance(value, list | tuple):
-            yield from _on_device(kind, value)
+            yield from _on_device(device_type, value)
 
 
-def elsewhere(kind: str, values: Any) -> bool:
+def elsewhere(device_type: str, values: Any) -> bool:
     """Whether an op's arguments name other devices only than `kind`, so that its results are not on it either.
 
     False if there is no tensor among them.
@@ -60,7 +60,7 @@ def elsewhere(kind: str, values: Any) -> bool:
     found = list(_placed(values))
     tensors = [value for value in found if isinstance(value, torch.Tensor)]
     devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
-    return bool(tensors) and all(device.type != kind for device in devices)
+    return bool(tensors) and all(device.type != device_type for device in devices)
 
 
 def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
@@ -71,10 +71,10 @@ def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
             yield from _placed(value)
 
 
-def given_on(kind: str, values: Any) -> list[torch.Tensor]:
+def given_on(device_type: str, values: Any) -> list[torch.Tensor]:
     """The same as `on_device`, in less time, as it runs for every op of a planned step."""
     found: list[torch.Tensor] = []
-    _collect(kind == "cuda", values, found)
+    _collect(device_type == "cuda", values, found)
     return found
 
 
@@ -92,7 +92,7 @@ def changes_only(func: Any) -> bool:
     return all(r.alias_info is not None for r in func._schema.returns)
 
 
-def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
+def generator(device_type: str, named: dict[str, Any]) -> torch.Generator:
     """The generator that an op draws its random numbers from: its argument `generator`, or the device's default.
 
     kind: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
@@ -100,7 +100,7 @@ def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
     given = named.get("generator")
     if given is not None:
         found: torch.Generator = given
-    elif kind == "cuda":
+    elif device_type == "cuda":
         found = torch.cuda.default_generators[torch.cuda.current_device()]
     else:
         found = torch.default_generator
@@ -108,7 +108,7 @@ def generator(kind: str, named: dict[str, Any]) -> torch.Generator:
 
 
 def result_bytes(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str, given: Sequence[torch.Tensor]
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device_type: str, given: Sequence[torch.Tensor]
 ) -> int:
     """The bytes of an op's results on devices of type `kind` ("cuda" or "cpu"), by a run on the device `meta`.
 
@@ -116,12 +116,12 @@ def result_bytes(
     """
 
     def bare(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != kind:
+        if tensor.device.type != device_type:
             return tensor
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
 
     def there(device: torch.device) -> torch.device:
-        return torch.device("meta") if device.type == kind else device
+        return torch.device("meta") if device.type == device_type else device
 
     try:
         with DisableTorchDispatch(), DispatchBelowAutograd(), DisableAutocast():

@@ -1,8 +1,8 @@
-"""Plans for the kinds of step of a session: made for the budget, and mended where steps took more than it.
+"""Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
-same sizes are of one kind (kinds.py), whose `state` has its plan. To mend a plan is to put one in its place that takes
-less.
+same sizes are of one signature (signatures.py), whose `state` has its plan. To replan a plan is to put one in its place
+that takes less.
 """
 
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from coopsim.live import mending
+from coopsim.live import replanning
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.plans import PlacedPlans
 from coopsim.live.background import Background
@@ -19,19 +19,19 @@ from coopsim.live.host import hosting
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import step_time
-from coopsim.live.kinds import Kind
 from coopsim.live.make import make
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import AWAY, Plan
+from coopsim.live.plan import ON_HOST, Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.plan_state import Candidate
 from coopsim.live.search import FirstPlan, Found, Search
+from coopsim.live.signatures import Signature
 from coopsim.policies import Policy
 from coopsim.text import human
 
 
 class Planning:
-    """Makes and mends plans, by a policy, for kinds of step in one budget.
+    """Makes and replans plans, by a policy, for step signatures in one budget.
 
     limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
     None where PyTorch's own allocator serves them.
@@ -54,10 +54,10 @@ class Planning:
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
-        self.replans = 0  #: plans that were mended, over all kinds
+        self.replans = 0  #: plans that were replanned, over all signatures
         self.background: Background | None = None  #: makes first plans while steps go on demand
-        self.first: Kind | None = None  #: the first step, if it is prepared for another start
-        self._latest: Kind | None = None  # of the latest step that followed a plan
+        self.first: Signature | None = None  #: the first step, if it is prepared for another start
+        self._latest: Signature | None = None  # of the latest step that followed a plan
 
     def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
         """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans.
@@ -69,10 +69,10 @@ class Planning:
         self.hosting, self.no_offload = None if no_offload else offload, no_offload
         self.in_parts = in_parts
 
-    def run_on(self, device_kind: str) -> None:
+    def run_on(self, device_type: str) -> None:
         """Plan for steps on this kind of device, "cuda" or "cpu", from now on."""
-        self.on_gpu = device_kind == "cuda"
-        self.area = HostArea(device_kind)
+        self.on_gpu = device_type == "cuda"
+        self.area = HostArea(device_type)
 
     def leave_arena(self) -> None:
         """Plan for PyTorch's own allocator, as steps do not run on the arena's device."""
@@ -90,12 +90,12 @@ class Planning:
         """Let optimizers update their tensors in parts in steps without a plan, as one has had no room for more."""
         self.lists_in_parts = True
 
-    def expect_other_steps(self, kinds: Sequence[Kind]) -> None:
-        """Let plans keep all that a step may need that leaves its plan, as one has done so. kinds: to plan so, too."""
+    def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
+        """Let plans keep all that a step may need that leaves its plan, as one has done so. signatures: to plan so, too."""
         if not self.varies:
             self.varies = True
-            for kind in kinds:
-                self.follow(kind)
+            for signature in signatures:
+                self.follow(signature)
 
     def keep_steps_apart(self) -> None:
         """Let no plan have values on the host between steps."""
@@ -109,70 +109,70 @@ class Planning:
             return 0
         return sys.maxsize if self.hosting.memory_bytes is None else self.hosting.memory_bytes
 
-    def learn(self, kind: Kind) -> None:
-        """Make the first plan of a kind of step, kept in its `state`, with the reason (`why`) if none is found.
+    def learn(self, signature: Signature) -> None:
+        """Make the first plan of a step signature, kept in its `state`, with the reason (`why`) if none is found.
 
         With a `background`, that makes it, and `take` finds it later. Raises DoesNotFit if one of its ops needs more
         than the budget, which must be known.
         """
         if self.placed is not None:
-            if why := self._search(kind).too_much():
+            if why := self._search(signature).too_much():
                 raise DoesNotFit(why)
-            self._in_place(self.placed).make(kind, self.limit or 0)
+            self._in_place(self.placed).make(signature, self.limit or 0)
         elif self._asks is not None:
-            self._ask(kind, self._asks)
+            self._ask(signature, self._asks)
         else:
-            self._begin(kind, self._search(kind).first(self._first_margin))
+            self._begin(signature, self._search(signature).first(self._first_margin))
 
-    def _begin(self, kind: Kind, found: Found) -> None:
+    def _begin(self, signature: Signature, found: Found) -> None:
         if found.too_much:
             raise DoesNotFit(found.why)
         if found.candidate is None:
-            kind.state.refuse(found.why)
+            signature.state.refuse(found.why)
             return
-        self._adopt(kind, found.candidate)
-        kind.state.infeasible_margin = found.infeasible_margin
+        self._adopt(signature, found.candidate)
+        signature.state.infeasible_margin = found.infeasible_margin
 
-    def _ask(self, kind: Kind, background: Background) -> None:
-        kind.state.refuse("its plan is still being made")
-        background.ask(kind, FirstPlan(self._search(kind), self._first_margin))
+    def _ask(self, signature: Signature, background: Background) -> None:
+        signature.state.refuse("its plan is still being made")
+        background.ask(signature, FirstPlan(self._search(signature), self._first_margin))
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
-        for kind, asked, found in self.background.answers() if self.background is not None else ():
-            if kind is self.first:
-                self._keep(kind, found)
-            elif kind.state.schedule is not None:
+        for signature, asked, found in self.background.answers() if self.background is not None else ():
+            if signature is self.first:
+                self._keep(signature, found)
+            elif signature.state.schedule is not None:
                 continue  # planned here meanwhile, as the budget has changed
             elif found is not None and asked.search.limit == self.limit:
-                self._begin(kind, found)
+                self._begin(signature, found)
             else:
-                self.learn(kind)
+                self.learn(signature)
 
-    def is_asked(self, kind: Kind) -> bool:
-        """Whether the background is still making a plan for a kind."""
-        return self.background is not None and self.background.is_asked(kind)
+    def is_asked(self, signature: Signature) -> bool:
+        """Whether the background is still making a plan for a signature."""
+        return self.background is not None and self.background.is_asked(signature)
 
-    def prepare(self, kind: Kind, *, now: bool) -> None:
+    def prepare(self, signature: Signature, *, now: bool) -> None:
         """Find a schedule for the first step, which was recorded, to be kept for another start of the program.
 
         now: even if the background could find it.
         """
-        self.first = kind
+        self.first = signature
         if not now:
             if self._asks:
-                self._ask(kind, self._asks)
+                self._ask(signature, self._asks)
         elif self.placed is None:
-            self._keep(kind, self._search(kind).first(self._first_margin))
+            self._keep(signature, self._search(signature).first(self._first_margin))
         elif self.limit is not None:
-            planned = Planned(kind.trace, cast("Any", kind.tape), kind.decided, first=True)
+            planned = Planned(signature.trace, cast("Any", signature.op_log), signature.decided, first=True)
             how: dict[str, Any] = {"search": False, "arena": True, "hosting": self.hosting}
-            made = make(planned, cast("str", self.policy), self.limit, self.others, **how).kind
-            kind.state.schedule, kind.state.margin = made.schedule, made.margin
+            made = make(planned, cast("str", self.policy), self.limit, self.others, **how).signature
+            signature.state.schedule, signature.state.margin = made.schedule, made.margin
 
-    def _keep(self, kind: Kind, found: Found | None) -> None:
+    def _keep(self, signature: Signature, found: Found | None) -> None:
         if found is not None and found.candidate is not None:
-            kind.state.schedule, kind.state.margin = found.candidate.schedule, found.candidate.margin
+            signature.state.schedule, signature.state.margin = found.candidate.schedule, found.candidate.margin
 
     @property
     def _asks(self) -> Background | None:
@@ -180,57 +180,64 @@ class Planning:
         named = isinstance(self.policy, str) and self.placed is None
         return self.background if named and self.background is not None and self.background.alive else None
 
-    def plan(self, kind: Kind) -> None:
-        """Plan a kind of step anew with the margin that its state has; if no plan is found, `why` there says why."""
-        kind.state.clear()
-        self._begin(kind, self._search(kind).keeping(kind.state.margin))
+    def plan(self, signature: Signature) -> None:
+        """Plan a step signature anew with the margin that its state has; if no plan is found, `why` there says why."""
+        signature.state.clear()
+        self._begin(signature, self._search(signature).keeping(signature.state.margin))
 
-    def _search(self, kind: Kind) -> Search:
+    def _search(self, signature: Signature) -> Search:
         assert self.limit is not None
         tried = self._parameters.margins_tried
-        return Search(kind.trace, self.policy, self.limit, self.others, self.hosting, tried)
+        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried)
 
     def _in_place(self, placed: Placed) -> PlacedPlans:
         return PlacedPlans(placed, self.plan, self.follow)
 
     @property
     def _first_margin(self) -> int:
-        """What the first plan of a kind leaves, in bytes."""
+        """What the first plan of a signature leaves, in bytes."""
         divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
         return (self.limit or 0) // divisor if divisor else 0
 
-    def _adopt(self, kind: Kind, candidate: Candidate) -> None:
-        kind.state.adopt(candidate)
-        self.follow(kind)
+    def _adopt(self, signature: Signature, candidate: Candidate) -> None:
+        signature.state.adopt(candidate)
+        self.follow(signature)
 
-    def follow_known(self, kind: Kind) -> None:
-        """Follow the schedule that a kind comes with, or make another where that has values on the host between steps.
+    def follow_known(self, signature: Signature) -> None:
+        """Follow the schedule that a signature comes with, or make another where that has values on the host between steps.
 
         Raises DoesNotFit as `learn` does.
         """
         between = self.hosting is not None and self.hosting.between
-        if kind.state.schedule is not None and kind.state.schedule.header.get(AWAY) and not between:
-            self.learn(kind)
+        if signature.state.schedule is not None and signature.state.schedule.header.get(ON_HOST) and not between:
+            self.learn(signature)
         else:
-            self.follow(kind)
+            self.follow(signature)
 
-    def follow(self, kind: Kind) -> None:
-        """Make the plan that steps follow from the schedule in the kind's `state`; without a schedule, make none.
+    def follow(self, signature: Signature) -> None:
+        """Make the plan that steps follow from the schedule in the signature's `state`; without a schedule, make none.
 
-        Until it is proven, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
+        Until it is validated, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
         """
         if self.placed is not None:
             self.placed.others = self.others
-        state = kind.state
+        state = signature.state
         if state.schedule is not None:
-            needed, limit = kind.peak_bytes + self.others, self.limit or 0
+            needed, limit = signature.peak_bytes + self.others, self.limit or 0
             fills = self._parameters.keep_calls_factor * needed > limit
-            everything = self.varies or (not state.proven and self.on_gpu) or fills
+            everything = self.varies or (not state.validated and self.on_gpu) or fills
             evict = needed + state.margin > limit
-            plan = Plan(kind.trace, state.schedule, kind.tape, everything=everything, evict=evict, finds=kind.finds)
-            plan.time = step_time(kind.trace, kind.tape, state.schedule, on_gpu=self.on_gpu)
+            plan = Plan(
+                signature.trace,
+                state.schedule,
+                signature.op_log,
+                everything=everything,
+                evict=evict,
+                finds=signature.finds,
+            )
+            plan.time = step_time(signature.trace, signature.op_log, state.schedule, on_gpu=self.on_gpu)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
-                self._recompute_only(kind, why)
+                self._recompute_only(signature, why)
                 return
             if self.hosting is not None:
                 recomputes = plan.time.planned_gpu > plan.time.plain_gpu
@@ -247,52 +254,52 @@ class Planning:
             return f"the copies take {human(nbytes)} as they lie on the host, of {human(most)}"
         return self.area.reserve(nbytes)
 
-    def _recompute_only(self, kind: Kind, why: str) -> None:
-        """Plan a kind of step, and all later ones, without copies, for this reason."""
+    def _recompute_only(self, signature: Signature, why: str) -> None:
+        """Plan a step signature, and all later ones, without copies, for this reason."""
         self.hosting, self.no_offload = None, why
         if self.placed is not None and self.limit is not None:
-            self._in_place(self.placed).make(kind, self.limit)
+            self._in_place(self.placed).make(signature, self.limit)
         else:
-            self.plan(kind)
+            self.plan(signature)
 
-    def prove(self, kind: Kind, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
-        """Judge the kind's plan by a step that followed it, and mend the plan if the step exceeded the budget.
+    def validate(self, signature: Signature, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
+        """Judge the signature's plan by a step that followed it, and replan the plan if the step exceeded the budget.
 
-        It is mended, too, if steps of this kind, one after the other, go on to give back the allocator's cache. taken:
-        bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory from
-        the device or gave it back. retries: how often it gave back the allocator's cache to go on.
+        It is replanned, too, if steps of this signature, one after the other, go on to give back the allocator's cache.
+        taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory
+        from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
-        state, p = kind.state, self._parameters
+        state, p = signature.state, self._parameters
         excess = taken - self.limit
-        after_another, self._latest = kind is not self._latest, kind
+        after_another, self._latest = signature is not self._latest, signature
         if excess <= 0 and not ran_out:
-            judged = not (kind.first or after_another or state.finished or state.proven)
+            judged = not (signature.first or after_another or state.finished or state.validated)
             if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
                 state.allocate()
                 if state.allocating > p.warm_up_steps:
-                    self.replans += mending.unsteady(state, self._search(kind), p, retries)
-                    self.follow(kind)
+                    self.replans += replanning.unsteady(state, self._search(signature), p, retries)
+                    self.follow(signature)
                 return
-            if self.placed is not None and not (kind.first or state.looked_ahead):
+            if self.placed is not None and not (signature.first or state.looked_ahead):
                 state.looked_ahead = True
-                if self._in_place(self.placed).look_ahead(kind, self.limit):
+                if self._in_place(self.placed).look_ahead(signature, self.limit):
                     self.replans += 1
                     return  # the new plan is on trial
             state.keep()
-            if not state.proven and (kind.first or state.kept == p.proving_steps):
-                state.prove()
-                self.follow(kind)
+            if not state.validated and (signature.first or state.kept == p.validating_steps):
+                state.validate()
+                self.follow(signature)
         elif not state.finished and state.repairs <= p.max_repairs:
             state.repairs += 1
             least = int(p.least_margin * self.limit)
             if self.placed is not None:
-                excess = excess if kind.first else 0  # of a block beside the arena: what lacked was a hole for it
+                excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it
                 margin = max(excess, 2 * state.margin, least)
-                self.replans += self._in_place(self.placed).leave(kind, margin, self.limit, p.margins_tried)
+                self.replans += self._in_place(self.placed).leave(signature, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
-                search = self._search(kind)
-                margin = mending.exceeding(state, search, p, excess, ran_out=ran_out, once=kind.first)
+                search = self._search(signature)
+                margin = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
                 equal = p.equal_excess_bytes if self.on_gpu else 0
-                self.replans += mending.mend(state, search, p, [margin], equal_excess=equal)
-                self.follow(kind)
+                self.replans += replanning.replan(state, search, p, [margin], equal_excess=equal)
+                self.follow(signature)

@@ -1,6 +1,7 @@
 """Makes room on the device in a running step: frees what only we hold, sends, evicts, moves blocks, or raises the cap.
 
-A cell is a storage of the step (cells.py). What is evicted is chosen greedily, by least cost per byte and staleness.
+A tracked storage is one of the step (tracked.py). What is evicted is chosen greedily, by least cost per byte and
+staleness.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -12,11 +13,11 @@ import torch
 from coopsim.live import device
 from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
-from coopsim.live.cells import Cell, Cells
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.sender import Sender
 from coopsim.live.residency import Residency
 from coopsim.live.roots import Roots
+from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.live.victims import Victims
 from coopsim.text import human
 
@@ -46,7 +47,7 @@ class Room:
     def __init__(
         self,
         residency: Residency,
-        cells: Cells,
+        storages: TrackedStorages,
         limit: int | None,
         meter: device.Meter | None,
         cap: AllocatorCap | None,
@@ -56,11 +57,11 @@ class Room:
     ) -> None:
         small = _SMALL * (limit or 0)
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
-        self.victims = Victims(residency, cells, small)
+        self.victims = Victims(residency, storages, small)
         self.roots = Roots(residency, self.victims, small)
-        self._sender = Sender(residency, self.victims, cells, small, sends)
+        self._sender = Sender(residency, self.victims, storages, small, sends)
         ways = Ways(
-            residency, cells, self.victims, self._evict, self._sending, self.roots.release, lambda: self._planned()
+            residency, storages, self.victims, self._evict, self._sending, self.roots.release, lambda: self._planned()
         )
         self._hole = cap.hole(ways) if cap is not None else None  # frees address ranges in an arena
         #: In it, an op may exceed the budget.
@@ -68,7 +69,7 @@ class Room:
         if cap is not None and cap.holds:
             self.roomy = self._above
         self._phase, self._ending = _Phase.ON_DEMAND, False
-        self._planned: Callable[[], Iterable[Cell]] = tuple
+        self._planned: Callable[[], Iterable[TrackedStorage]] = tuple
         self.over_cap = False
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self._kept: list[torch.UntypedStorage] = []
@@ -79,9 +80,9 @@ class Room:
         """Send nothing until it is known whether the step follows a plan, which would know nothing of it."""
         self._phase = _Phase.UNDECIDED
 
-    def go_by_plan(self, cells: Callable[[], Iterable[Cell]]) -> None:
-        """Send nothing, as the plan has its own copies, and keep to the cap. cells: that may be moved."""
-        self._phase, self._planned = _Phase.BY_PLAN, cells
+    def go_by_plan(self, storages: Callable[[], Iterable[TrackedStorage]]) -> None:
+        """Send nothing, as the plan has its own copies, and keep to the cap. storages: that may be moved."""
+        self._phase, self._planned = _Phase.BY_PLAN, storages
 
     def go_on_demand(self) -> None:
         """Send, evict and raise the cap as need be, as the step goes on without a plan."""
@@ -107,8 +108,8 @@ class Room:
         """Whether so many bytes fit in the budget beside all that is there, with something to spare."""
         return self.limit is None or self.allocated + nbytes <= self.limit - self.limit // _SPARE
 
-    def make(self, nbytes: int, leave: Collection[Cell]) -> None:
-        """Evict until `nbytes` more fit in the budget, with something to spare; cells in `leave` are not evicted.
+    def make(self, nbytes: int, protected: Collection[TrackedStorage]) -> None:
+        """Evict until `nbytes` more fit in the budget, with something to spare; tracked storages in `protected` are not evicted.
 
         Does nothing while there is no budget. If they cannot fit, raises DoesNotFit if the limit is hard, else returns.
         """
@@ -125,11 +126,11 @@ class Room:
                 )
             return
         while missing > 0:
-            if freed := self.roots.release(leave) or self._send(leave):
+            if freed := self.roots.release(protected) or self._send(protected):
                 missing -= freed
                 over -= freed
                 continue
-            victim = self.victims.best(leave)
+            victim = self.victims.best(protected)
             if victim is None and (not self._hard or over <= 0):
                 return
             if victim is None:
@@ -141,23 +142,23 @@ class Room:
             missing -= victim.nbytes
             over -= victim.nbytes
 
-    def short(self, leave: Collection[Cell], tries: int) -> bool:
+    def short(self, protected: Collection[TrackedStorage], tries: int) -> bool:
         """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
 
         A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. tries: how often
         the op has run out of memory before.
         """
         if self._hole is not None:
-            return self._hole.made(leave, tries) or self._higher()
-        if self.roots.release(leave) or self._send(leave):
+            return self._hole.made(protected, tries) or self._higher()
+        if self.roots.release(protected) or self._send(protected):
             return True
         limit = self.limit or 0
         if self._hard and self._higher(limit + limit // _TOLERANCE):
             return True
-        victim = self.victims.best(leave) if self._hard or self._for_room < limit * _FOR_ROOM else None
+        victim = self.victims.best(protected) if self._hard or self._for_room < limit * _FOR_ROOM else None
         if victim is None and not (self._hard and self._phase is _Phase.BY_PLAN) and self._higher():
             return True
-        victim = victim or self.victims.best(leave)
+        victim = victim or self.victims.best(protected)
         if victim is None:
             return self._end_above()
         self._for_room += victim.nbytes
@@ -190,17 +191,17 @@ class Room:
             self._cap.set()
         self.over_cap |= self._cap.exceeded(self.limit)
 
-    def _send(self, leave: Collection[Cell]) -> int:
+    def _send(self, protected: Collection[TrackedStorage]) -> int:
         """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0."""
         sender = self._sending()
-        return sender.send(leave) if sender is not None else 0
+        return sender.send(protected) if sender is not None else 0
 
     def _sending(self) -> Sender | None:
         """What sends; None where nothing may be sent now."""
         return self._sender if self._phase is _Phase.ON_DEMAND and not self._ending else None
 
-    def _evict(self, victim: Cell) -> None:
-        """Evict a cell, and keep alive what it is recomputed from in the end, which no op of the step makes."""
+    def _evict(self, victim: TrackedStorage) -> None:
+        """Evict a tracked storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
             storage
             for root in self.victims.roots(victim)

@@ -1,6 +1,6 @@
 """A program's steps inside a budget: which of them are recorded, planned, and by which plan each goes.
 
-Steps that dispatch the same ops on the same sizes are of one kind (kinds.py), and go by one plan.
+Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
 
 import os
@@ -8,18 +8,18 @@ import weakref
 from collections.abc import Callable
 
 from coopsim import budget as amounts
-from coopsim.live import device, hollow, observer, refused, stored
+from coopsim.live import device, emptied, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.host.copies import Sent
+from coopsim.live.host.copies import OnHost
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime
-from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
+from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
 from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
@@ -29,7 +29,7 @@ class TrainingSession:
     """The steps of one program: `begin` and `end` enclose each of them, and plans are kept from step to step.
 
     memory: an amount such as "8GiB", or a share of the largest step without eviction such as "50%". policy: by which
-    steps are planned. device_kind: "cuda" or "cpu"; None: where most bytes of parameters are when the first step
+    steps are planned. device_type: "cuda" or "cpu"; None: where most bytes of parameters are when the first step
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
@@ -47,7 +47,7 @@ class TrainingSession:
         self,
         memory: str | None,
         policy: Policy | str,
-        device_kind: str | None = None,
+        device_type: str | None = None,
         plan: str | None = None,
         arena: Arena | None = None,
         offload: Hosting | None = None,
@@ -64,7 +64,7 @@ class TrainingSession:
         self.share = memory is not None and memory.strip().endswith("%")
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self.share else None
-        hollow.check()
+        emptied.check()
         self._planned = stored.Loaded(plan, cached=cached) if plan is not None else None
         in_parts = offload is not None and offload.state
         if self._planned is not None:
@@ -72,7 +72,7 @@ class TrainingSession:
             policy = self._planned.policy(policy)
             in_parts = self._planned.hosting is not None and self._planned.hosting.state
             offload = offload or self._planned.hosting
-        self._asked_kind, self._device_kind = device_kind, ""
+        self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._seamless, self._tries, self._stepped = seamless, tries, stepped
         self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
@@ -81,14 +81,14 @@ class TrainingSession:
             self.planning.background = Background()
         self._observer, self.no_observer = observer.find(wait=not background)
         self.ledger = LiveLedger(self._observer)
-        self.known = KnownKinds()
+        self.known = KnownSignatures()
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self.share else ""
         self._learner = Learner(
             self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
         )
-        self._sent = Sent()
+        self._on_host = OnHost()
         self._running: Step | None = None
         self._failure: LiveError | None = None
         _forget_in_forks(weakref.ref(self))
@@ -100,24 +100,24 @@ class TrainingSession:
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
-        if not self._device_kind:
-            self._device_kind = self._asked_kind or device.here()
-            self.planning.run_on(self._device_kind)
+        if not self._device_type:
+            self._device_type = self._asked_type or device.here()
+            self.planning.run_on(self._device_type)
         if not self._seamless or self._arena is not None:
             self.planning.keep_steps_apart()
         planned, self._planned = self._planned, None
         if planned is not None:  # only now, as the ops that the program uses exist
-            self._learner.take(planned, self._device_kind)
+            self._learner.take(planned, self._device_type)
         self._take_made()
-        if self._arena is not None and self._arena.kind != self._device_kind:
+        if self._arena is not None and self._arena.device_type != self._device_type:
             self._arena, self.no_arena = None, "the script does not train on a GPU"
             self.planning.leave_arena()
         watcher = self._observer
         if dispatch_modes():  # it would run ops unseen by these
             watcher, self.no_observer = None, "other dispatch modes see every op"
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
-        start = Start(self.known.expected, candidates, self.known.kinds, hard=not self.share and not self._tries)
-        step = Step(self._device_kind, self.ledger, self.planning, self._arena, start, watcher, self._sent)
+        start = Start(self.known.expected, candidates, self.known.signatures, hard=not self.share and not self._tries)
+        step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host)
         self._running = step
         try:
             step.begin()
@@ -126,7 +126,7 @@ class TrainingSession:
             raise
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the running step, which there must be, and plan its kind if that is new.
+        """End the running step, which there must be, and plan its signature if that is new.
 
         error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
         than the budget.
@@ -161,7 +161,7 @@ class TrainingSession:
     def bring_back(self) -> None:
         """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
         failure = self._failure
-        if self.left_bytes:
+        if self.bytes_on_host:
             self.begin()
             self.abandon()
         self._failure = failure
@@ -197,22 +197,22 @@ class TrainingSession:
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str, command: str) -> None:
-        """Write all kinds of step that are known, and their plans, to a file (Learner.save)."""
-        self._learner.save(path, command, self._device_kind, arena=self._arena is not None)
+        """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
+        self._learner.save(path, command, self._device_type, arena=self._arena is not None)
 
     def keep(self, path: str, command: str) -> None:
         """Write them for another start of the program (Learner.keep)."""
-        last = self._device_kind, self.totals.device_calls
+        last = self._device_type, self.totals.device_calls
         self._learner.keep(path, command, *last, arena=self._arena is not None)
 
     @property
-    def all_proven(self) -> bool:
-        """Whether each kind's plan was followed by enough steps that kept to the budget; True for kinds without one."""
-        return self._learner.all_proven
+    def all_validated(self) -> bool:
+        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        return self._learner.all_validated
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether plans are proven that were made in the background, and none is being made: they can be kept."""
+        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
         return self._learner.may_be_kept
 
     @property
@@ -236,17 +236,17 @@ class TrainingSession:
         return self.planning.area.nbytes if self.planning.area is not None else 0
 
     @property
-    def left_bytes(self) -> int:
+    def bytes_on_host(self) -> int:
         """Bytes that the latest step has left on the host for the next."""
-        return self._sent.nbytes
+        return self._on_host.nbytes
 
     @property
     def unplanned(self) -> str:
-        """Why the kind of the latest step has no plan, in one line; "" if it has one."""
+        """Why the signature of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def time(self) -> StepTime | None:
-        """The predicted times of a step by the last kind's plan; None if it has no plan."""
+        """The predicted times of a step by the last signature's plan; None if it has no plan."""
         plan = self.known.last.plan if self.known.last else None
         return plan.time if plan else None
 

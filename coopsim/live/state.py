@@ -1,6 +1,6 @@
 """What the states of a running step have in common: a step is being decided, recorded, followed by plan, or on demand.
 
-A cell is a storage of the step (cells.py). The observer is compiled code that follows plans on Python's behalf.
+A tracked storage is one of the step (tracked.py). The observer is compiled code that follows plans on Python's behalf.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import torch
 
 from coopsim.live.arena.placed import Placed
-from coopsim.live.cells import Cell, Cells
-from coopsim.live.kinds import Kind
 from coopsim.live.observer import Observer
 from coopsim.live.op_runner import OpRunner
 from coopsim.live.operands import on_device
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
+from coopsim.live.signatures import Signature
+from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe.torch_private import DisableTorchDispatch
 
@@ -27,16 +27,16 @@ S = TypeVar("S", bound="State")
 class Context:
     """What all states of one step share.
 
-    kinds: all that are known, to whose plans the step may switch. observer: None: Python follows plans alone. placed:
-    places requests at their planned addresses; None without an arena.
+    signatures: all that are known, to whose plans the step may switch. observer: None: Python follows plans alone.
+    placed: places requests at their planned addresses; None without an arena.
     """
 
     residency: Residency
-    cells: Cells
+    storages: TrackedStorages
     room: Room
     values: Values
     runner: OpRunner
-    kinds: Sequence[Kind]
+    signatures: Sequence[Signature]
     observer: Observer | None
     placed: Placed | None
 
@@ -56,7 +56,7 @@ class State:
     Each op runs in the state that `current` gives; a state that has gone on to another hands its ops over to that.
     """
 
-    kind: Kind | None = None  #: that the step is of, as far as it is known
+    signature: Signature | None = None  #: that the step is of, as far as it is known
     planned = False  #: whether the step follows a plan
 
     def __init__(self, context: Context) -> None:
@@ -91,8 +91,8 @@ class State:
         """The step is over. learn: it went to its end."""
 
     @property
-    def cells(self) -> Iterable[Cell]:
-        """Cells of a plan, which the context does not have yet."""
+    def storages(self) -> Iterable[TrackedStorage]:
+        """Tracked storages of a plan, which the context does not have yet."""
         return ()
 
     def storage(self, _number: int) -> Callable[[], Any] | None:
@@ -103,20 +103,20 @@ class State:
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor in place until the step is over, as the program knows its address."""
-        cell = self._context.cells.of_tensor(tensor)
-        if cell is not None:
-            cell.pin()
+        tracked = self._context.storages.of_tensor(tensor)
+        if tracked is not None:
+            tracked.pin()
 
-    def bring(self, storage: torch.UntypedStorage) -> None:
+    def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""
-        cell = self._context.residency.evicted(storage)
-        if cell is not None:
+        tracked = self._context.residency.evicted_at(storage)
+        if tracked is not None:
             with DisableTorchDispatch():
-                self._context.values.bring([(cell, cell.version)])
+                self._context.values.materialize([(tracked, tracked.version)])
 
-    def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
-        """The cell of a storage; None if it is not known."""
-        return self._context.cells.known(storage)
+    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage; None if it is not known."""
+        return self._context.storages.known(storage)
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows."""
@@ -134,6 +134,6 @@ class State:
     def _count(self, out: Any) -> None:
         """On the CPU there is no allocator to ask: count an op's results."""
         residency = self._context.residency
-        if residency.kind == "cpu":
+        if residency.device_type == "cpu":
             for tensor in on_device("cpu", (out,)):
                 residency.ledger.of(tensor)

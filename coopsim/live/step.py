@@ -1,6 +1,7 @@
 """The life cycle of one step: what is put in place before it, and taken away after it.
 
-Steps that dispatch the same ops on the same sizes are of one kind (kinds.py): it is expected, or the first ops tell it.
+Steps that dispatch the same ops on the same sizes have one signature (signatures.py): it is expected, or the first ops
+tell it.
 """
 
 from collections.abc import Sequence
@@ -11,23 +12,23 @@ from coopsim.live import device
 from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
 from coopsim.live.cap import AllocatorCap, CachingCap
-from coopsim.live.cells import Cells
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Following
-from coopsim.live.host.copies import Sent
-from coopsim.live.kinds import Kind
+from coopsim.live.host.copies import OnHost
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.mode import StepMode
 from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
 from coopsim.live.parts import IN_PARTS, Parts
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
+from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, State
-from coopsim.live.tape import TapeRecorder
+from coopsim.live.tracked import TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe import effects
 
@@ -36,15 +37,15 @@ _LISTS = 2  #: that an optimizer makes beside those that it has, at a time
 
 @dataclass(frozen=True)
 class Start:
-    """How a step begins. expected: the kind that it is assumed to be of; None if its first ops have to tell.
+    """How a step begins. expected: the signature that it is assumed to be of; None if its first ops have to tell.
 
-    candidates: kinds that it may turn out to be of, then; empty: it is recorded. kinds: all that are known. hard: fail
-    rather than exceed the budget.
+    candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
+    hard: fail rather than exceed the budget.
     """
 
-    expected: Kind | None
-    candidates: Sequence[Kind]
-    kinds: Sequence[Kind]
+    expected: Signature | None
+    candidates: Sequence[Signature]
+    signatures: Sequence[Signature]
     hard: bool
 
 
@@ -52,43 +53,47 @@ class Step:
     """A step in which ops are followed by plan, recorded, or made room for on demand, from its construction to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
-    that in reverse. device_kind: "cuda" or "cpu". sent: what the step before has left on the host.
+    that in reverse. device_type: "cuda" or "cpu". on_host: what the step before has left on the host.
     """
 
     def __init__(
         self,
-        device_kind: str,
+        device_type: str,
         ledger: LiveLedger,
         planning: Planning,
         arena: Arena | None,
         start: Start,
         observer: Observer | None,
-        sent: Sent,
+        on_host: OnHost,
     ) -> None:
-        self._kind, self._ledger, self._planning, self._arena = device_kind, ledger, planning, arena
+        self._kind, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
         self._failed = self._goes_on = False
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
         with ExitStack() as exits:
             self._cap = self._new_cap(exits)
-            exits.enter_context(effects.on(device_kind))
+            exits.enter_context(effects.on(device_type))
             ledger.count_peak()
             if planning.in_parts or planning.limit is not None:
                 parts = Parts(self._needs_parts)
                 exits.callback(parts.forget)
                 parts.watch()
-            residency, cells = Residency(device_kind, ledger, planning.area, sent), Cells()
+            residency, storages = Residency(device_type, ledger, planning.area, on_host), TrackedStorages()
             if self._cap is not None:
                 self._cap.set()
             #: Of a GPU's allocator, and of what is there once the cap is set.
-            self.meter = device.Meter() if device_kind == "cuda" else None
-            room = Room(residency, cells, planning.limit, self.meter, self._cap, hard=start.hard, sends=planning.sends)
-            cells.adopt(residency.gone.values())
+            self.meter = device.Meter() if device_type == "cuda" else None
+            room = Room(
+                residency, storages, planning.limit, self.meter, self._cap, hard=start.hard, sends=planning.sends
+            )
+            storages.adopt(residency.evicted.values())
             values = Values(residency, room)
-            runner = OpRunner(residency, cells, room, values, self.meter)
-            self._context = Context(residency, cells, room, values, runner, start.kinds, observer, planning.placed)
+            runner = OpRunner(residency, storages, room, values, self.meter)
+            self._context = Context(
+                residency, storages, room, values, runner, start.signatures, observer, planning.placed
+            )
             self._mode = StepMode(self._context, self._first_state(start))
             self._mode.enter()
-            exits.callback(lambda: self._mode.leave(failed=self._failed, goes_on=self._goes_on))
+            exits.callback(lambda: self._mode.exit(failed=self._failed, goes_on=self._goes_on))
             self._exits = exits.pop_all()
 
     def begin(self) -> None:
@@ -146,8 +151,8 @@ class Step:
     def _needs_parts(self, nbytes: int) -> bool:
         """Whether optimizers update lists of so many bytes in parts: as the plan has it, or where there is no room."""
         planning, state = self._planning, self.state
-        if state.planned and state.kind is not None:
-            return planning.in_parts or bool(state.kind.trace.header.get(IN_PARTS))
+        if state.planned and state.signature is not None:
+            return planning.in_parts or bool(state.signature.trace.header.get(IN_PARTS))
         if not self._context.room.has(_LISTS * nbytes):
             planning.no_room_for_lists()
         self.in_parts = planning.in_parts or planning.lists_in_parts
@@ -173,7 +178,7 @@ class Step:
         if start.expected is not None:
             return (Following if start.expected.plan else OnDemand)(context, start.expected)
         expects = first.plan if first is not None else None
-        recorder = TapeRecorder(
+        recorder = StepRecorder(
             device.find(self._kind),
             device.cost_model(self._kind),
             self._ledger,

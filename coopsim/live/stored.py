@@ -1,6 +1,6 @@
-"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types.
+"""Writes the step signatures of this process to plan files, and reads them. Files name ops and types.
 
-A kind is a recorded step that stands for all that dispatch the same ops on the same sizes (kinds.py).
+A signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from coopsim.live import plan_file
 from coopsim.live.device import GRANULE, card
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.kinds import Kind
+from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
 from coopsim.live.plan_state import PlanState
-from coopsim.live.tape import Shapes, Taped
+from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
 from coopsim.text import human
@@ -29,7 +29,7 @@ def header(
     limit: int | None,
     policy: Policy | str,
     others_bytes: int,
-    kind: str,
+    signature: str,
     command: str,
     *,
     arena: bool,
@@ -37,21 +37,30 @@ def header(
 ) -> Header:
     """The header of a plan file that this process writes.
 
-    limit: the budget in bytes; None: steps were only recorded. kind: of the device, "cuda" or "cpu". The other
+    limit: the budget in bytes; None: steps were only recorded. signature: of the device, "cuda" or "cpu". The other
     arguments are fields of Header.
     """
     name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena, hosting=hosting)
+    return Header(limit or 0, name, others_bytes, torch.__version__, signature, command, arena=arena, hosting=hosting)
 
 
-def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
-    """Write kinds of step and their schedules to a plan file, whole or not at all."""
-    plan_file.save(PlanFile(head, [_planned(kind) for kind in kinds]), path)
+def save(signatures: Sequence[Signature], path: str, head: Header) -> None:
+    """Write step signatures and their schedules to a plan file, whole or not at all."""
+    plan_file.save(PlanFile(head, [_planned(signature) for signature in signatures]), path)
 
 
-def _planned(kind: Kind) -> Planned:
-    state, lines = kind.state, _lines_of(kind.tape)
-    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin, state.finished)
+def _planned(signature: Signature) -> Planned:
+    state, lines = signature.state, _lines_of(signature.op_log)
+    return Planned(
+        signature.trace,
+        lines,
+        signature.decided,
+        signature.first,
+        state.schedule,
+        state.why,
+        state.margin,
+        state.finished,
+    )
 
 
 class Loaded:
@@ -86,14 +95,14 @@ class Loaded:
         return self._file.header.hosting
 
     def policy(self, asked: Policy | str) -> str:
-        """The plan's policy, which plans steps of new kinds, too. LiveError if another was asked for."""
+        """The plan's policy, which plans steps of new signatures, too. LiveError if another was asked for."""
         own = self._file.header.policy
         if asked not in (_DEFAULT, own):
             raise LiveError(f"{self._path} is a plan by {own}; leave --policy out")
         return own
 
-    def kinds(self, device: str) -> list[Kind]:
-        """The kinds of step in the file, with their schedules. LiveError if they are for another device.
+    def signatures(self, device: str) -> list[Signature]:
+        """The step signatures in the file, with their schedules. LiveError if they are for another device.
 
         If cached, none if they do not match.
         """
@@ -104,34 +113,35 @@ class Loaded:
                 raise
             return []
 
-    def _kinds(self, device: str) -> list[Kind]:
+    def _kinds(self, device: str) -> list[Signature]:
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         if self._cached and self._file.header.card != card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        return [self._kind(planned) for planned in self._file.kinds]
+        return [self._kind(planned) for planned in self._file.signatures]
 
-    def _kind(self, planned: Planned) -> Kind:
-        tape = _tape_of(planned.tape, self._path)
+    def _kind(self, planned: Planned) -> Signature:
+        op_log = _op_log_of(planned.op_log, self._path)
         peak = peak_bytes(planned.trace, GRANULE)
         state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
         state.finished = planned.finished and self._cached  # on another machine steps may do better
-        return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
+        return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
 
 
-def _lines_of(tape: Sequence[Entry]) -> list[Line]:
-    """The tape as the file has it. Which parameters were operands is left out: it means nothing to another process."""
+def _lines_of(op_log: Sequence[Entry]) -> list[Line]:
+    """The op log as the file has it. Which parameters were operands is left out: it means nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:
         return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
 
     return [
-        Line(str(t.func), [plain(t.shapes[0]), plain(t.shapes[1])], t.inputs, t.results, t.op, t.mutable) for t in tape
+        Line(str(t.func), [plain(t.shapes[0]), plain(t.shapes[1])], t.inputs, t.results, t.op, t.mutable)
+        for t in op_log
     ]
 
 
-def _tape_of(lines: list[Line], file: str) -> list[Taped]:
-    """The tape with ops and types of this process. LiveError if it does not have one. file: for the message."""
+def _op_log_of(lines: list[Line], file: str) -> list[LoggedOp]:
+    """The op log with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:
         return tuple((*sizes, _dtype(name, file)) for *sizes, name in shapes)
@@ -141,7 +151,7 @@ def _tape_of(lines: list[Line], file: str) -> list[Taped]:
         if line.func not in found:
             found[line.func] = _op(line.func, file)
     return [
-        Taped(
+        LoggedOp(
             found[line.func],
             (exact(line.shapes[0]), exact(line.shapes[1]), None),
             line.inputs,

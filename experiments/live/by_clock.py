@@ -26,13 +26,13 @@ def timed() -> Iterator[Clock]:
     import torch
 
     from coopsim.live import observer
-    from coopsim.live.cells import Call
     from coopsim.live.device import cost_model
     from coopsim.live.follow import Follow
     from coopsim.live.following import Following
     from coopsim.live.host.area import CudaEngines
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
+    from coopsim.live.tracked import Call
     from coopsim.live.values import Values
     from coopsim.observe.torch_private import raw_stream
     from coopsim.phantom.control import Control
@@ -72,8 +72,8 @@ def timed() -> Iterator[Clock]:
         return at(cost_of(self.kind.plan, row.entry.op), run, self, row, *rest)
 
     def running_again(self: Values, call: Call, *rest: Any) -> None:
-        cell, version = call.writes[0]
-        at(makes.get((cell.number, version), 0), again, self, call, *rest)
+        tracked, version = call.writes[0]
+        at(makes.get((tracked.number, version), 0), again, self, call, *rest)
 
     def copying(self: Values, storage: torch.UntypedStorage, *rest: Any) -> Any:
         return at(model.moving(2 * storage.nbytes()), copy, self, storage, *rest)

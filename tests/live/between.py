@@ -69,8 +69,8 @@ def between(
 
     def ended() -> None:
         session.end()
-        left.append(session.left_bytes)
-        places.update(place for kind in session.known.kinds if kind.plan for place in kind.plan.away)
+        left.append(session.bytes_on_host)
+        places.update(place for kind in session.known.signatures if kind.plan for place in kind.plan.on_host)
         session.begin()
 
     session.begin()
@@ -81,4 +81,4 @@ def between(
     else:
         session.abandon()
     same = losses == found and wanted == bits(state)
-    return report(session) | {"same": same, "left": max(left), "away": len(places), "now": session.left_bytes}
+    return report(session) | {"same": same, "left": max(left), "away": len(places), "now": session.bytes_on_host}

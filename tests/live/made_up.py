@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 from coopsim.live.actions import Evict, Recompute
-from coopsim.live.cells import Call, Cell, Cells
 from coopsim.live.host.area import HostArea
-from coopsim.live.host.copies import Sent
-from coopsim.live.kinds import Kind
+from coopsim.live.host.copies import OnHost
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
 from coopsim.live.plan_state import PlanState
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
+from coopsim.live.signatures import Signature
 from coopsim.live.state import Context
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe import effects
 
@@ -67,43 +67,43 @@ class Parts:
         with effects.on("cpu"):
             return self.context.runner.run(func, args, kwargs, lambda: func(*args, **kwargs))
 
-    def cell(self, tensor: torch.Tensor) -> Cell:
-        found = self.context.cells.of_tensor(tensor)
+    def tracked(self, tensor: torch.Tensor) -> TrackedStorage:
+        found = self.context.storages.of_tensor(tensor)
         assert found is not None
         return found
 
     def evict(self, tensor: torch.Tensor) -> None:
-        cell = self.cell(tensor)
-        self.context.residency.evict((cell, cell.version))
+        tracked = self.tracked(tensor)
+        self.context.residency.evict((tracked, tracked.version))
 
-    def gone(self, *tensors: torch.Tensor) -> list[bool]:
-        return [self.cell(tensor).gone for tensor in tensors]
+    def evicted(self, *tensors: torch.Tensor) -> list[bool]:
+        return [self.tracked(tensor).evicted for tensor in tensors]
 
-    def bring(self, *tensors: torch.Tensor) -> None:
-        self.context.values.bring([(self.cell(tensor), self.cell(tensor).version) for tensor in tensors])
+    def materialize(self, *tensors: torch.Tensor) -> None:
+        self.context.values.materialize([(self.tracked(tensor), self.tracked(tensor).version) for tensor in tensors])
 
 
 def parts(
     limit: int | None = None, cap: Any = None, *, hard: bool = True, sends: int = 0, kinds: Collection[Any] = ()
 ) -> Parts:
     """A step on the CPU, of which no op has run."""
-    residency, cells = Residency("cpu", LiveLedger(), HostArea("cpu"), Sent()), Cells()
-    room = Room(residency, cells, limit, None, cap, hard=hard, sends=sends)
+    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), OnHost()), TrackedStorages()
+    room = Room(residency, storages, limit, None, cap, hard=hard, sends=sends)
     values = Values(residency, room)
-    runner = OpRunner(residency, cells, room, values, None)
-    return Parts(Context(residency, cells, room, values, runner, list(kinds), None, None))
+    runner = OpRunner(residency, storages, room, values, None)
+    return Parts(Context(residency, storages, room, values, runner, list(kinds), None, None))
 
 
-def made(step: Parts, nbytes: int, cost: int = 1, reads: Iterable[Cell] = ()) -> Cell:
-    """A cell that an op of the step has made, from these. The storage lives as long as the step's cells."""
+def made(step: Parts, nbytes: int, cost: int = 1, reads: Iterable[TrackedStorage] = ()) -> TrackedStorage:
+    """A tracked storage that an op of the step has made, from these. The storage lives as long as the step's tracked storages."""
     storage = torch.UntypedStorage(nbytes)
-    cell = step.context.cells.of(storage)
+    tracked = step.context.storages.of(storage)
     call = Call(None, (), {}, reads=[(one, one.version) for one in reads])
-    call.has_made([cell], [(cell, 0)], cost)
-    step.context.cells.add_made([cell])
+    call.has_made([tracked], [(tracked, 0)], cost)
+    step.context.storages.add_made([tracked])
     step.context.residency.ledger.of_storage(storage)
     KEPT.append(storage)
-    return cell
+    return tracked
 
 
 KEPT: list[torch.UntypedStorage] = []  #: what the program would refer to
@@ -180,7 +180,7 @@ def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
     yield run(SUB, b, a)
 
 
-def kind(made: Any, decided: int = 1) -> Kind:
-    """A kind of step with this plan."""
-    tape = [one.entry for one in made.rows]
-    return Kind(None, tape, decided, 0, state=PlanState(plan=made))  # type: ignore[arg-type]
+def kind(made: Any, decided: int = 1) -> Signature:
+    """A step signature with this plan."""
+    op_log = [one.entry for one in made.rows]
+    return Signature(None, op_log, decided, 0, state=PlanState(plan=made))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from coopsim import phantom
 from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.plan import AWAY
+from coopsim.live.plan import ON_HOST
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Phase, Role
 from tests.conftest import ROOT, Runner
@@ -68,10 +68,10 @@ def test_a_planted_fault_shows(child: Runner) -> None:
     fault = """
 from coopsim.live.residency import Residency
 keep = Residency.keep
-def swapped(self, cells):
-    keep(self, cells)
-    copies = self._sent._copies
-    one, other = [cell for cell in copies if cell.nbytes == 64 << 10][:2]
+def swapped(self, storages):
+    keep(self, storages)
+    copies = self._on_host._copies
+    one, other = [tracked for tracked in copies if tracked.nbytes == 64 << 10][:2]
     copies[one], copies[other] = copies[other], copies[one]
 Residency.keep = swapped
 """
@@ -146,7 +146,7 @@ def test_a_plan_begins_and_ends_with_the_state_on_the_host() -> None:
     assert not schedules.explain(schedule)
     assert schedule.header["peak_bytes"] <= budget
     assert schedule.header["trace"] == trace.content_hash
-    assert schedule.header[AWAY] == list(range(8, 16))
+    assert schedule.header[ON_HOST] == list(range(8, 16))
     actions = [(row[0], row[3], row[4], row[2]) for row in schedule.rows()]
     fetched = {s: op for action, s, v, op in actions if action == Action.FETCH and (s, v) != (0, 1)}
     assert set(fetched) >= set(range(8, 16))
@@ -171,7 +171,7 @@ def test_a_plan_of_a_script_is_made_anew_where_steps_are_apart(child: Runner) ->
 from coopsim.live import schedules
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.kinds import Kind
+from coopsim.live.signatures import Signature
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
 from coopsim.trace.measure import peak_bytes
@@ -184,12 +184,12 @@ def away(budget, apart):
     planning.run_on("cpu")
     if apart:
         planning.keep_steps_apart()
-    kind = Kind(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
+    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
     try:
         planning.follow_known(kind)
     except DoesNotFit as error:
         return str(error)
-    return len(kind.plan.away) if kind.plan else kind.state.why
+    return len(kind.plan.on_host) if kind.plan else kind.state.why
 answer([away(160 * MIB, False), away(160 * MIB, True), away(127 * MIB, True)])
 """
     kept, anew, refused = child(text)

@@ -7,7 +7,7 @@ import torch
 from coopsim.live.follow import Deviation, Follow, Outgrown
 from tests.live.made_up import MUL, NEG, SUB, Op, calls, example, parts, plan, row
 step, x = parts(), torch.arange(4.0)
-follow = Follow(example(), step.context.values, {}, step.context.cells.of)
+follow = Follow(example(), step.context.values, {}, step.context.storages.of)
 residency = step.context.residency
 def run(func, *args):
     out = follow.run(follow.rows[follow.at], args, {})
@@ -21,12 +21,12 @@ def refused(call):
 
 def test_values_are_evicted_and_made_again(child: Runner) -> None:
     text = """
-found = [[out.tolist(), follow.cells[1].gone] for out in calls(x, run)]
+found = [[out.tolist(), follow.storages[1].evicted] for out in calls(x, run)]
 answer([found, residency.evictions, residency.recomputes])
 """
     found, *counts = child(IMPORT + text)
     assert found[0] == [[0, 2, 4, 6], False]
-    assert [gone for _, gone in found] == [False, False, True, False]
+    assert [evicted for _, evicted in found] == [False, False, True, False]
     assert found[3][0] == [1, 1, 1, 1]
     assert counts == [1, 1]
 
@@ -35,7 +35,7 @@ def test_other_tensors_are_noticed_before_anything_is_done(child: Runner) -> Non
     text = """
 *_, c = (ran := calls(x, run), *(next(ran) for _ in range(3)))
 last = follow.rows[3]
-b = follow.cells[2].ref()
+b = follow.storages[2].ref()
 tensor = torch.empty(0).set_(b, 0, (4,), (1,))
 found = [refused(lambda: follow.run(last, given, {})) for given in ((tensor, c), (tensor,))]
 answer([found, residency.recomputes, follow.started])
@@ -73,9 +73,9 @@ def kept(func, *args):
 a, b, c = (out for _, out in zip(range(3), calls(x, kept)))
 other = Follow(example(), step.context.values)
 mixed = [before[0], (before[0][0], *before[1][1:]), before[2]]  # `b` was made from `x`
-found = [other.take_over(mixed), *step.gone(a)]
-found += [follow.take_over(before), *step.gone(a), follow.at]
-answer([found, run(SUB, b, a).tolist(), *step.gone(a)])
+found = [other.take_over(mixed), *step.evicted(a)]
+found += [follow.take_over(before), *step.evicted(a), follow.at]
+answer([found, run(SUB, b, a).tolist(), *step.evicted(a)])
 """
     assert child(IMPORT + text) == [[False, False, True, True, 3], [1, 1, 1, 1], False]
 
@@ -84,7 +84,7 @@ def test_what_the_program_lets_go_is_held(child: Runner) -> None:
     text = """
 follow = Follow(plan([row(Op(MUL, [0], [1], 0), keep=[(1, 0)])], range(2)), step.context.values)
 run(MUL, x, 2)
-cell = follow.cells[1]
-answer([cell.ref() is not None, residency.memory_of((cell, 0)).nbytes()])
+tracked = follow.storages[1]
+answer([tracked.ref() is not None, residency.memory_of((tracked, 0)).nbytes()])
 """
     assert child(IMPORT + text) == [True, 16]

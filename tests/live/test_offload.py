@@ -109,7 +109,7 @@ def early(copies):
 def same():
     try:
         return compare("convolutions", "75%", steps=4, offload=FastHost())["same"]
-    except (RuntimeError, LiveError):  # a copy of memory that is gone
+    except (RuntimeError, LiveError):  # a copy of memory that is evicted
         return False
 found = {}
 for fault, plant in FAULTS.items():

@@ -17,8 +17,8 @@ y = step.run(ATEN.mul.Scalar, x, 2)
 z = step.run(ATEN.add.Scalar, y, 1)
 step.evict(y), step.evict(z)
 out = step.run(ATEN.neg.default, z)
-held = [cell for cell in step.context.cells.all if cell.held]
-answer([out.tolist(), step.gone(y, z), step.context.residency.recomputes, held])
+held = [tracked for tracked in step.context.storages.all if tracked.held]
+answer([out.tolist(), step.evicted(y, z), step.context.residency.recomputes, held])
 """
     assert child(IMPORT + text) == [[-1, -3, -5, -7], [False, False], 2, []]
 
@@ -30,11 +30,11 @@ y = step.run(ATEN.mul.Scalar, x, 2)
 old = step.run(ATEN.neg.default, y)
 step.run(ATEN.add_.Scalar, y, 1)
 step.run(ATEN.mul_.Scalar, y, 10)
-versions = step.cell(y).version
+versions = step.tracked(y).version
 for tensor in (y, old): step.evict(tensor)
-step.bring(y)
-step.bring(old)
-answer([versions, y.tolist(), old.tolist(), step.cell(y).version])
+step.materialize(y)
+step.materialize(old)
+answer([versions, y.tolist(), old.tolist(), step.tracked(y).version])
 """
     assert child(IMPORT + text) == [2, [10, 30, 50, 70], [0, -2, -4, -6], 2]
 
@@ -46,7 +46,7 @@ x = torch.arange(64.0)
 y = step.run(ATEN.mul.Scalar, x, 2)
 step.evict(y)
 step.run(ATEN.zero_.default, x)
-answer([step.gone(y), y.tolist()[:4], step.context.room.victims.best([]) is None])
+answer([step.evicted(y), y.tolist()[:4], step.context.room.victims.best([]) is None])
 """
     assert child(IMPORT + text) == [[False], [0, 2, 4, 6], True]
 
@@ -57,7 +57,7 @@ step = parts(1 << 30)
 y = step.run(ATEN.mul.Tensor, torch.ones(4), x)
 step.run(ATEN.zero_.default, x)
 step.evict(y)
-step.bring(y)
+step.materialize(y)
 answer([y.tolist(), x.tolist()])
 """
     assert child(IMPORT + text) == [[0, 1, 2, 3], [0, 0, 0, 0]]
@@ -70,7 +70,7 @@ torch.manual_seed(3)
 y = step.run(ATEN.rand_like.default, x)
 was, state = y.tolist(), torch.get_rng_state()
 step.evict(y)
-step.bring(y)
+step.materialize(y)
 answer([y.tolist() == was, bool((torch.get_rng_state() == state).all())])
 """
     assert child(IMPORT + text) == [True, True]
@@ -84,8 +84,8 @@ images = torch.arange(8.0).reshape(2, 2, 2)
 out, *_ = step.run(ATEN.native_batch_norm.default, images, None, None, mean, var, True, 0.5, 1e-5)
 was, once = out.tolist(), mean.tolist()
 step.evict(out)
-step.bring(out)
-answer([out.tolist() == was, mean.tolist() == once != [0, 0], step.cell(mean).version])
+step.materialize(out)
+answer([out.tolist() == was, mean.tolist() == once != [0, 0], step.tracked(mean).version])
 """
     assert child(IMPORT + text) == [True, True, 0]
 
@@ -95,6 +95,6 @@ def test_views_and_ops_elsewhere_make_nothing(child: Runner) -> None:
 y = step.run(ATEN.mul.Scalar, x, 2)
 view = step.ran(ATEN.view.default, y, [2, 2])
 meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
-answer([view.call is None, view.results == [step.cell(y)], meta.inputs, meta.call])
+answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.call])
 """
     assert child(IMPORT + text) == [True, True, [], None]

@@ -19,10 +19,11 @@ from tests.live.plans import HEADER
 
 def small() -> PlanFile:
     trace = synth.chain(8)
-    tape = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
+    op_log = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
     schedule = schedules.find(trace, "coop", 1 << 40)
     return PlanFile(
-        HEADER, [Planned(trace, tape, 3, True, schedule), Planned(trace, tape, 3, why="it does not fit", finished=True)]
+        HEADER,
+        [Planned(trace, op_log, 3, True, schedule), Planned(trace, op_log, 3, why="it does not fit", finished=True)],
     )
 
 
@@ -36,8 +37,8 @@ def file(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(file: Path, tmp_path: Path) -> None:
     found = plan_file.load(file)
     assert found.header == HEADER
-    assert [k.tape for k in found.kinds] == [k.tape for k in small().kinds]
-    assert [(k.first, k.schedule is None, k.why, k.finished) for k in found.kinds] == [
+    assert [k.op_log for k in found.signatures] == [k.op_log for k in small().signatures]
+    assert [(k.first, k.schedule is None, k.why, k.finished) for k in found.signatures] == [
         (True, False, "", False), (False, True, "it does not fit", True)
     ]  # fmt: skip
     again = tmp_path / "again.plan"

@@ -6,8 +6,8 @@ IMPORT = """
 import torch
 from coopsim.live.errors import DoesNotFit
 from tests.live.made_up import KIB, Cap, made, parts
-def refused(room, nbytes, leave=()):
-    try: room.make(nbytes, leave)
+def refused(room, nbytes, protected=()):
+    try: room.make(nbytes, protected)
     except DoesNotFit as error: return str(error)
     return ""
 """
@@ -16,16 +16,16 @@ def refused(room, nbytes, leave=()):
 def test_values_are_evicted_until_there_is_room(child: Runner) -> None:
     text = """
 step = parts(100 * KIB)
-cells = [made(step, 20 * KIB, cost) for cost in (3, 1, 2)]
+storages = [made(step, 20 * KIB, cost) for cost in (3, 1, 2)]
 room = step.context.room
 fits = [room.has(30 * KIB), room.has(60 * KIB)]
 room.make(60 * KIB, [])
-gone = [cell.gone for cell in cells]
-answer([fits, gone, refused(room, 90 * KIB, cells[:1]), refused(parts(None).context.room, 1 << 40)])
+evicted = [tracked.evicted for tracked in storages]
+answer([fits, evicted, refused(room, 90 * KIB, storages[:1]), refused(parts(None).context.room, 1 << 40)])
 """
-    fits, gone, why, unlimited = child(IMPORT + text)
+    fits, evicted, why, unlimited = child(IMPORT + text)
     assert fits == [True, False]
-    assert gone == [False, True, False]
+    assert evicted == [False, True, False]
     assert why.startswith("an op needs 90 KiB more, and of the budget of 100 KiB 80 KiB are left with nothing more")
     assert unlimited == ""
 
@@ -55,9 +55,9 @@ found = []
 for by_plan in (False, True):
     cap = Cap(raises=1)
     step = parts(64 * KIB, cap)
-    cell, room = made(step, KIB), step.context.room
+    tracked, room = made(step, KIB), step.context.room
     if by_plan: room.go_by_plan(tuple)
-    found.append([[room.short([], tries), cell.gone, room.over_cap, cap.given[-1]] for tries in range(3)])
+    found.append([[room.short([], tries), tracked.evicted, room.over_cap, cap.given[-1]] for tries in range(3)])
 answer(found)
 """
     by_demand, by_plan = child(IMPORT + text)
@@ -79,7 +79,7 @@ for name in ("demand", "undecided", "plan", "end", "full"):
     room = step.context.room
     {"undecided": room.wait_for_plan, "plan": lambda: room.go_by_plan(tuple), "end": room.end}.get(name, lambda: None)()
     room.short([], 0)
-    found[name] = [one.gone, other.gone, step.context.residency.sent_bytes]
+    found[name] = [one.evicted, other.evicted, step.context.residency.bytes_on_host]
 answer(found)
 """
     found = child(IMPORT + text)

@@ -12,14 +12,14 @@ x = torch.arange(4.0)
 planned, longer = kind(example()), kind(example(NEG))
 step = parts(kinds=[planned])
 class Recorder:
-    def __init__(self): self.tape, self.did = [], []
+    def __init__(self): self.op_log, self.did = [], []
     def begin(self): self.did.append("begin")
     def commit(self): self.did.append("commit")
     def end(self, *, learn): self.did.append("learned" if learn else "end")
     def __torch_dispatch__(self, func, types, args, kwargs):
         ran = step.ran(func, *args)
-        self.tape.append(Op(func, [], []))
-        self.tape[-1].cells = ran.inputs, ran.results, ran.call
+        self.op_log.append(Op(func, [], []))
+        self.op_log[-1].storages = ran.inputs, ran.results, ran.call
         return ran.out
 def begun(state):
     state.begin()
@@ -72,14 +72,14 @@ def test_another_op_leaves_the_plan(child: Runner) -> None:
 state, ran = begun(Following(step.context, planned)), []
 ops = calls(x, run(state))
 a, b, c = (next(ops) for _ in range(3))
-gone = state.cells
-gone = [cell.gone for cell in gone]
+evicted = state.storages
+evicted = [tracked.evicted for tracked in evicted]
 out = run(state)(MUL, a, 3)
 left = state.current.left
-answer([gone, name(state), out.tolist(), left.why, left.outgrown, left.ran_out])
+answer([evicted, name(state), out.tolist(), left.why, left.outgrown, left.ran_out])
 """
-    gone, state, out, why, *flags = child(IMPORT + text)
-    assert gone == [False, True, False, False]
+    evicted, state, out, why, *flags = child(IMPORT + text)
+    assert evicted == [False, True, False, False]
     assert (state, out) == ("OnDemand", [0, 6, 12, 18])
     assert why == "op 3: aten.mul.Scalar instead of aten.sub.Tensor"
     assert flags == [False, False]
@@ -103,7 +103,7 @@ def test_a_step_switches_to_a_plan_that_is_the_same_so_far(child: Runner) -> Non
 other = example()
 other.rows[3] = row(Op(MUL, [1], [4], 3))
 other = kind(other)
-step.context.kinds.append(other)
+step.context.signatures.append(other)
 state = begun(Following(step.context, planned))
 ops = calls(x, run(state))
 a, b, c = (next(ops) for _ in range(3))

@@ -36,7 +36,7 @@ answer([before, victims.best([]) is other])
 def test_some_are_never_evicted(child: Runner) -> None:
     """Gradients, what the program knows the address of, what is held, and what no call of the step makes."""
     text = """
-gradient, pinned, held, root, freed = cells = [made(step, KIB) for _ in range(5)]
+gradient, pinned, held, root, freed = storages = [made(step, KIB) for _ in range(5)]
 step.context.residency.ledger.of_storage(gradient.ref()).role = Role.GRADIENT
 pinned.pin()
 held.held[0] = held.ref()
@@ -56,12 +56,12 @@ for one in (root, other): del one.makers[0]
 a = made(step, KIB, 1, [root])
 b, c = made(step, KIB, 1, [a, other]), made(step, KIB, 1, [other])
 names = {root: "root", other: "other", a: "a", b: "b", c: "c"}
-named = lambda values: sorted(names[cell] for cell, _ in values)
+named = lambda values: sorted(names[tracked] for tracked, _ in values)
 before = named(victims.roots(b)), named(victims.frontier((root, 0)))
 step.context.residency.evict((a, 0))
 lost = victims.frontier((root, 0))
 victims.end([(root, 0)])
-answer([*before, lost, named(victims.hang_on_ends()), sorted(names[cell] for cell in victims.prices([]))])
+answer([*before, lost, named(victims.hang_on_ends()), sorted(names[tracked] for tracked in victims.prices([]))])
 """
     roots, frontier, lost, hanging, priced = child(IMPORT + text)
     assert (roots, frontier) == (["other", "root"], ["a"])

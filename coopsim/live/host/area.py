@@ -75,9 +75,9 @@ class LateEngines:
                 self._made[way] += 1
 
 
-def engines_of(kind: str) -> Engines:
+def engines_of(device_type: str) -> Engines:
     """The engines of a device of this kind, "cuda" or "cpu"."""
-    return CudaEngines() if kind == "cuda" else LateEngines()
+    return CudaEngines() if device_type == "cuda" else LateEngines()
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class HostArea:
     On the CPU it is ordinary memory that no budget counts.
     """
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, device_type: str) -> None:
+        self._device_type = device_type
         self._bytes: torch.UntypedStorage | None = None
         self._engines: Engines | None = None
 
@@ -109,7 +109,7 @@ class HostArea:
     def engines(self) -> Engines:
         """The engines that copy to it and from it, made at the first copy."""
         if self._engines is None:
-            self._engines = engines_of(self._kind)
+            self._engines = engines_of(self._device_type)
         return self._engines
 
     @property
@@ -125,7 +125,7 @@ class HostArea:
         if nbytes <= self.nbytes:
             return ""
         self._bytes = None
-        free = _available() if self._kind == "cuda" and not _is_phantom() else nbytes
+        free = _available() if self._device_type == "cuda" and not _is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
         try:  # whole pages, of no allocator that anybody counts
@@ -134,7 +134,7 @@ class HostArea:
             return f"the host gives no {human(nbytes)}"
         with DisableTorchDispatch():
             found = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
-        if self._kind == "cuda" and not _locked(found):
+        if self._device_type == "cuda" and not _locked(found):
             return f"{human(nbytes)} of the host's memory cannot be page-locked"
         self._bytes = found
         return ""

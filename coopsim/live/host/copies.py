@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from coopsim.live.cells import Cell, Value
 from coopsim.live.host.area import BACK, OUT, HostArea, HostBytes, Mark
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -37,7 +37,7 @@ class Copies:
         self._coming: dict[Key, tuple[torch.UntypedStorage, Mark]] = {}
         self.offloads = self.offloaded_bytes = 0
 
-    def away(self) -> bool:
+    def any_on_host(self) -> bool:
         """Whether a value is on the host only, or on its way back."""
         return bool(self._coming) or any(copy.left for copy in self._host.values())
 
@@ -75,7 +75,7 @@ class Copies:
         self.offloads += 1
         self.offloaded_bytes += nbytes
 
-    def leave(self, key: Key) -> bool:
+    def finish_offload(self, key: Key) -> bool:
         """Let what follows wait until a value is on the host, whose memory may go then. False if it has no copy."""
         copy = self._host.get(key)
         if copy is None:
@@ -124,44 +124,44 @@ class Copies:
         self._host.clear()
 
 
-class Sent:
-    """Copies of cells without memory on the device, a cell for each. A cell is a storage of a step (cells.py)."""
+class OnHost:
+    """Copies of tracked storages without memory on the device, a tracked storage for each. A tracked storage is one of the step (tracked.py)."""
 
     def __init__(self) -> None:
-        self._copies: dict[Cell, HostBytes] = {}
+        self._copies: dict[TrackedStorage, HostBytes] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of all copies that can be asked for."""
-        self._copies = {cell: copied for cell, copied in self._copies.items() if cell.ref() is not None}
+        self._copies = {tracked: copied for tracked, copied in self._copies.items() if tracked.ref() is not None}
         return sum(copied.nbytes for copied in self._copies.values())
 
     @property
-    def cells(self) -> list[Cell]:
-        """All cells that have a copy here."""
+    def storages(self) -> list[TrackedStorage]:
+        """All tracked storages that have a copy here."""
         return list(self._copies)
 
     def has(self, value: Value) -> bool:
         """Whether a value is here."""
-        cell, version = value
-        return cell in self._copies and cell.version == version
+        tracked, version = value
+        return tracked in self._copies and tracked.version == version
 
-    def add(self, cell: Cell, copied: HostBytes) -> None:
-        """Keep a copy of a cell that is on the host only, or will be at once."""
-        self._copies[cell] = copied
+    def add(self, tracked: TrackedStorage, copied: HostBytes) -> None:
+        """Keep a copy of a tracked storage that is on the host only, or will be at once."""
+        self._copies[tracked] = copied
 
-    def take(self, cell: Cell) -> HostBytes:
-        """Give a cell's copy away."""
-        return self._copies.pop(cell)
+    def take(self, tracked: TrackedStorage) -> HostBytes:
+        """Give a tracked storage's copy away."""
+        return self._copies.pop(tracked)
 
-    def begin(self) -> list[Cell]:
-        """Begin a step: return new cells for the storages that the step before has left here."""
-        found: dict[Cell, HostBytes] = {}
+    def begin(self) -> list[TrackedStorage]:
+        """Begin a step: return new tracked storages for the storages that the step before has left here."""
+        found: dict[TrackedStorage, HostBytes] = {}
         for old, copied in self._copies.items():
             storage = old.ref()
             if storage is not None:
-                found[cell := Cell(storage)] = copied
-                cell.emptied()
+                found[tracked := TrackedStorage(storage)] = copied
+                tracked.emptied()
         self._copies = found
         return list(found)
 

@@ -85,11 +85,12 @@ class Observer:
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:
-        """Follow a plan from entry `at` of its tape on.
+        """Follow a plan from entry `at` of its op log on.
 
-        known: the state of cells and calls, in the format of exchange.h. again: runs a call that Python keeps. copy:
-        copies to the host and back. roomy: called with True before and with False after an op that may exceed the
-        budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to count it.
+        known: the state of tracked storages and calls, in the format of exchange.h. again: runs a call that Python
+        keeps. copy: copies to the host and back. roomy: called with True before and with False after an op that may
+        exceed the budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to
+        count it.
         """
 
         def run(op: int, operands: Any, n: int, results: Any) -> int:
@@ -109,9 +110,9 @@ class Observer:
             if storage is not None:
                 foreign(storage)
 
-        def copied(kind: int, s: int, v: int, at: int, address: int) -> int:
+        def copied(device_type: int, s: int, v: int, at: int, address: int) -> int:
             try:
-                found = copy(kind, s, v, at, stored(address))
+                found = copy(device_type, s, v, at, stored(address))
             except Exception:  # as above
                 return -1
             if not isinstance(found, torch.UntypedStorage):
@@ -135,7 +136,7 @@ class Observer:
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """The state of cells and calls, as numbers in the format of exchange.h, which says where they end."""
+        """The state of tracked storages and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]
@@ -176,8 +177,8 @@ class Kept:
         sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
         made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
         if made < 0:
-            kind = torch.OutOfMemoryError if made == -2 else RuntimeError
-            raise kind(text.value.decode(errors="replace"))
+            device_type = torch.OutOfMemoryError if made == -2 else RuntimeError
+            raise device_type(text.value.decode(errors="replace"))
         found = [stored(address) for address in results[:made]]
         for address in results[:made]:
             lib.coopsim_let_go(ctypes.c_void_p(address))

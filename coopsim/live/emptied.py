@@ -1,7 +1,7 @@
 """Storages without memory. Evicting and restoring do nothing else to PyTorch's objects.
 
-A hollow storage keeps its identity, its size and its tensors' version counters, so the program and autograd's graph go
-on referring to it, and views of it can be made. Reading its data raises the error of errors.py.
+A storage without memory keeps its identity, its size and its tensors' version counters, so the program and autograd's
+graph go on referring to it, and views of it can be made. Reading its data raises the error of errors.py.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ def check() -> None:
 
 
 def empty(storage: torch.UntypedStorage) -> None:
-    """Free a storage's memory, which makes it hollow; its size stays what it is. `fill` gives it memory again."""
+    """Free a storage's memory, which makes it empty; its size stays what it is. `fill` gives it memory again."""
     hole = storage_at(0, storage.device, storage.nbytes())
     _swap()(storage, hole)
     _set_error()(storage._cdata, TRAP_TEXT)

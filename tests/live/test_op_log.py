@@ -5,14 +5,14 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live import device
-from coopsim.live.tape import TapeRecorder, trace_of
+from coopsim.live.op_log import StepRecorder, trace_of
 from coopsim.observe import effects
 from coopsim.types import Role
 from tests.live.made_up import ATEN, MUL, NEG, SUB, parts
 step = parts()
 ledger = step.context.residency.ledger
 exits = effects.on("cpu"); exits.__enter__()
-recorder = TapeRecorder(device.find("cpu"), device.cost_model("cpu"), ledger, "cpu", step.context.runner, None)
+recorder = StepRecorder(device.find("cpu"), device.cost_model("cpu"), ledger, "cpu", step.context.runner, None)
 x, w = torch.arange(4.0), torch.ones(4)
 ledger.of(w).role = Role.PARAMETER
 recorder.begin()
@@ -28,16 +28,16 @@ v = run(ATEN.view.default, a, [2, 2])
 n = run(ATEN._local_scalar_dense.default, run(ATEN.sum.default, v))
 recorder.end(learn=False)
 trace = trace_of(recorder)
-tape = [[entry.op, entry.inputs, entry.results] for entry in recorder.tape]
-answer([tape, trace.name[:3], trace.creates.rows()[:3], trace.reads.rows()[:3], n])
+op_log = [[entry.op, entry.inputs, entry.results] for entry in recorder.op_log]
+answer([op_log, trace.name[:3], trace.creates.rows()[:3], trace.reads.rows()[:3], n])
 """
-    tape, names, creates, reads, n = child(IMPORT + text)
+    op_log, names, creates, reads, n = child(IMPORT + text)
     assert [name.partition(".")[2].partition(".")[0] for name in names] == ["mul", "sum", "_local_scalar_dense"]
-    assert [op for op, _, _ in tape] == [0, -1, 1, 2]
-    (x,), (a,) = tape[0][1:]
-    (total,) = tape[2][2]
-    assert tape[1][1:] == [[a], [a]]
-    assert tape[3][1:] == [[total], []]
+    assert [op for op, _, _ in op_log] == [0, -1, 1, 2]
+    (x,), (a,) = op_log[0][1:]
+    (total,) = op_log[2][2]
+    assert op_log[1][1:] == [[a], [a]]
+    assert op_log[3][1:] == [[total], []]
     assert creates == [[a], [total], []]
     assert reads == [[x], [a], [total]]
     assert n == 12
@@ -61,10 +61,10 @@ a = run(SUB, x, w)
 recorder.end(learn=False)
 trace = trace_of(recorder)
 found = {number: there() is not None for number, there in recorder.stays.items()}
-names = {recorder.tape[0].inputs[1]: "w"}
+names = {recorder.op_log[0].inputs[1]: "w"}
 del w
 after = {names.get(number): there() is None for number, there in recorder.stays.items()}
-answer([sorted(found.values()), after["w"], recorder.tape[0].results[0] in found, trace.alive_at_start.tolist()[:3]])
+answer([sorted(found.values()), after["w"], recorder.op_log[0].results[0] in found, trace.alive_at_start.tolist()[:3]])
 """
     assert child(IMPORT + text) == [[True, True], True, False, [True, True, False]]
 
@@ -73,7 +73,7 @@ def test_values_that_may_be_read_late_are_held(child: Runner) -> None:
     """What is alive at the update of parameters is read when it goes, and what is left at the end is read there."""
     text = """
 from coopsim.live.plan import HOLD
-from coopsim.live.tape import _hold_to_the_end
+from coopsim.live.op_log import _hold_to_the_end
 from coopsim.observe.recorder import Free, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.types import Phase

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import torch
 
 
-class Cell:
+class TrackedStorage:
     """A storage of the program. An op that changes its bytes in place makes its next version.
 
-    gone: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
+    evicted: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
     program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
     whether its memory comes from an op that was run again. number: of the storage in the plan's trace, -1 without
     a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA streams of the
@@ -22,7 +22,7 @@ class Cell:
 
     __slots__ = (
         "__weakref__",
-        "gone",
+        "evicted",
         "held",
         "key",
         "made_again",
@@ -43,7 +43,7 @@ class Cell:
         self.nbytes: int = storage.nbytes() if storage is not None else nbytes
         self.number = number
         self.version = 0
-        self.gone = False
+        self.evicted = False
         self.held: dict[int, torch.UntypedStorage] = {}
         self.makers: dict[int, Call] = {}
         self.made_again = False
@@ -70,18 +70,18 @@ class Cell:
 
     def emptied(self) -> None:
         """Note that its memory was freed."""
-        self.gone = True
+        self.evicted = True
 
     def filled(self) -> None:
         """Note that it has memory again, of an op that was run again or of a copy."""
-        self.gone, self.made_again = False, True
+        self.evicted, self.made_again = False, True
 
     def change(self) -> None:
         """Note that an op has changed its bytes, which makes the next version."""
         self.version += 1
 
     def let_go(self) -> None:
-        """Forget calls and held versions, as the step is over: cells and calls refer to each other."""
+        """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""
         self.makers.clear()
         self.held.clear()
 
@@ -106,16 +106,16 @@ def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.Unty
     return storage
 
 
-Value = tuple[Cell, int]  #: a version of a storage's bytes
+Value = tuple[TrackedStorage, int]  #: a version of a storage's bytes
 
 
 class Spec:
-    """Stands for a tensor on the device in the arguments of a kept call. cell: None for a tensor without bytes."""
+    """Stands for a tensor on the device in the arguments of a kept call. tracked: None for a tensor without bytes."""
 
-    __slots__ = ("cell", "dtype", "offset", "size", "stride")
+    __slots__ = ("dtype", "offset", "size", "stride", "tracked")
 
-    def __init__(self, cell: Cell | None, tensor: torch.Tensor) -> None:
-        self.cell, self.dtype, self.offset = cell, tensor.dtype, tensor.storage_offset()
+    def __init__(self, tracked: TrackedStorage | None, tensor: torch.Tensor) -> None:
+        self.tracked, self.dtype, self.offset = tracked, tensor.dtype, tensor.storage_offset()
         self.size, self.stride = tensor.size(), tensor.stride()
 
     def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
@@ -137,90 +137,92 @@ class Kept(Protocol):
 class Call:
     """A call of an op in this step, with all that it takes to run it again.
 
-    kept: set if the observer keeps the arguments; then `operands` has the cells of the operands, by position. cost: in
-    ns where the op was recorded, else in bytes read and written.
+    kept: set if the observer keeps the arguments; then `operands` has the tracked storages of the operands, by
+    position. cost: in ns where the op was recorded, else in bytes read and written.
     """
 
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     reads: list[Value] = field(default_factory=list)
-    mutates: list[Cell] = field(default_factory=list)
+    mutates: list[TrackedStorage] = field(default_factory=list)
     writes: list[Value] = field(default_factory=list)
-    results: list[Cell | None] = field(default_factory=list)  #: by position, of the device's tensors among the results
+    results: list[TrackedStorage | None] = field(
+        default_factory=list
+    )  #: by position, of the device's tensors among the results
     generator: torch.Generator | None = None
     state: torch.Tensor | None = None  #: the generator's, before the op drew from it
     gradients: bool = False  #: were gradients enabled? some kernels ask
     cost: int = 0
     kept: Kept | None = None
-    operands: list[Cell | None] = field(default_factory=list)
+    operands: list[TrackedStorage | None] = field(default_factory=list)
 
-    def made(self, results: list[int], writes: Iterable[tuple[int, int]], cells: dict[int, Cell]) -> None:
+    def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
         """Enter what the call made, as it was followed by plan (`has_made`).
 
-        results: numbers of storages, -1 for none. writes: (number of the storage, version). cells: by number.
+        results: numbers of storages, -1 for none. writes: (number of the storage, version). storages: by number.
         """
-        written = [(cells[s], v) for s, v in writes]
-        cost = sum(cell.nbytes for cell, _ in (*self.reads, *written))
-        self.has_made([cells.get(s) for s in results], written, cost)
+        written = [(storages[s], v) for s, v in writes]
+        cost = sum(tracked.nbytes for tracked, _ in (*self.reads, *written))
+        self.has_made([storages.get(s) for s in results], written, cost)
 
-    def has_made(self, results: list[Cell | None], writes: list[Value], cost: int) -> None:
+    def has_made(self, results: list[TrackedStorage | None], writes: list[Value], cost: int) -> None:
         """Enter what the call made, and its cost; with it the call becomes the maker of its `writes`."""
         self.results, self.writes, self.cost = results, writes, cost
-        for cell, version in writes:
-            cell.makers[version] = self
+        for tracked, version in writes:
+            tracked.makers[version] = self
 
     def took(self, cost_ns: int) -> None:
         """Enter what the op costs, as it was recorded."""
         self.cost = cost_ns
 
 
-class Cells:
-    """The cells of a step so far, each found by its storage.
+class TrackedStorages:
+    """The tracked storages of a step so far, each found by its storage.
 
     all: in the order in which they were met, those included whose storages are gone. made: those that ops of the step
     have made.
     """
 
     def __init__(self) -> None:
-        self._by_key: dict[int, Cell] = {}
-        self.all: list[Cell] = []
-        self.made: list[Cell] = []
+        self._by_key: dict[int, TrackedStorage] = {}
+        self.all: list[TrackedStorage] = []
+        self.made: list[TrackedStorage] = []
 
-    def known(self, storage: torch.UntypedStorage) -> Cell | None:
-        """The cell of a storage; None if it has none yet."""
-        cell = self._by_key.get(storage._cdata)
-        return cell if cell is not None and cell.ref() is storage else None
+    def known(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage; None if it has none yet."""
+        tracked = self._by_key.get(storage._cdata)
+        return tracked if tracked is not None and tracked.ref() is storage else None
 
-    def of(self, storage: torch.UntypedStorage) -> Cell:
-        """The cell of a storage with bytes, made at first sight."""
-        cell = self.known(storage)
-        if cell is None:
-            cell = self._by_key[storage._cdata] = Cell(storage)
-            self.all.append(cell)
-        return cell
+    def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
+        """The tracked storage of a storage with bytes, made at first sight."""
+        tracked = self.known(storage)
+        if tracked is None:
+            tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
+            self.all.append(tracked)
+        return tracked
 
-    def of_tensor(self, tensor: torch.Tensor) -> Cell | None:
-        """The cell of a tensor's storage, made at first sight; None if it has no bytes."""
+    def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
+        """The tracked storage of a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
         return self.of(storage) if storage.nbytes() else None
 
-    def adopt(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Take over the cells of a plan, which the step has followed until now; return those whose storages exist."""
+    def adopt(self, storages: Iterable[TrackedStorage]) -> list[TrackedStorage]:
+        """Take over the tracked storages of a plan, which the step has followed until now; return those whose storages exist."""
         found = []
-        for cell in cells:
-            self.all.append(cell)
-            if cell.ref() is not None:
-                found.append(cell)
-                self._by_key[cell.key] = cell
-                if cell.version in cell.makers:
-                    self.made.append(cell)
+        for tracked in storages:
+            self.all.append(tracked)
+            if tracked.ref() is not None:
+                found.append(tracked)
+                self._by_key[tracked.key] = tracked
+                if tracked.version in tracked.makers:
+                    self.made.append(tracked)
         return found
 
-    def add_made(self, cells: Iterable[Cell]) -> None:
-        """Note which cells an op of the step has made."""
-        self.made += cells
+    def add_made(self, storages: Iterable[TrackedStorage]) -> None:
+        """Note which tracked storages an op of the step has made."""
+        self.made += storages
 
     def forget_freed(self) -> None:
         """Drop those of `made` whose storages the program has freed."""
-        self.made = [cell for cell in self.made if cell.ref() is not None]
+        self.made = [tracked for tracked in self.made if tracked.ref() is not None]

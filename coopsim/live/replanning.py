@@ -19,7 +19,7 @@ def exceeding(
 ) -> int:
     """The margin of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
 
-    once: no other step of the kind can show whether a smaller one would do.
+    once: no other step of the signature can show whether a smaller one would do.
     """
     state.fail(excess, ran_out=ran_out)
     growth = p.margin_growth_once if once or ran_out else p.margin_growth
@@ -30,8 +30,8 @@ def exceeding(
 def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int) -> bool:
     """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
-    If there is none, the kind goes back to the cheapest of those that kept to the budget, and is mended no more.
-    Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
+    If there is none, the signature goes back to the cheapest of those that kept to the budget, and is replanned no
+    more. Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
     """
     state.repairs += 1
     state.fail(0, retries=retries)
@@ -41,7 +41,7 @@ def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: i
     step_ns = max(int(search.trace.cost_ns.sum()), 1)
     kept = [failure for failure in state.failures if not (failure.ran_out or failure.excess)]
     most = min(_with_retries(failure, p.retry_ns / step_ns) for failure in kept)
-    return mend(state, search, p, margins, most)
+    return replan(state, search, p, margins, most)
 
 
 def _with_retries(failure: Failure, retry: float) -> float:
@@ -49,7 +49,7 @@ def _with_retries(failure: Failure, retry: float) -> float:
     return failure.candidate.cost + failure.retries * retry
 
 
-def mend(
+def replan(
     state: PlanState,
     search: Search,
     p: PlanningParameters,
@@ -59,9 +59,9 @@ def mend(
 ) -> bool:
     """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
-    Where none costs at most `most`, the next margin counts. If it is so for all, or the kind was mended too often, go
-    back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most. True if another schedule
-    was adopted, and False if an earlier one was.
+    Where none costs at most `most`, the next margin counts. If it is so for all, or the signature was replanned too
+    often, go back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most. True if another
+    schedule was adopted, and False if an earlier one was.
     """
     goes_on = state.repairs <= p.max_repairs
     tried = [failure.candidate.schedule for failure in state.failures]
