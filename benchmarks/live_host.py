@@ -1,6 +1,8 @@
-"""Host time that a budget adds to each op: kernels of the phantom GPU do nothing, so all time is the host's.
+"""Host time that a budget adds per op that is followed and per op that is run again, plain steps beside planned ones.
 
-Processor time of the least of many steps, so that what else the machine does matters little. A table in Markdown.
+Kernels of the phantom GPU do nothing, so all time is the host's. Processor time of the least of many steps, so that
+what else the machine does matters little. What is added per op run again is what half the memory takes beyond room for
+everything: the op itself as PyTorch dispatches it, evictions, and calls that are kept. A table in Markdown.
 
     python benchmarks/live_host.py
 """
@@ -18,6 +20,7 @@ from coopsim import phantom
 
 ROOT = Path(__file__).parent.parent
 STEPS = 30
+WARM = 14  #: steps until the plan is the last one
 
 
 def measure() -> None:
@@ -57,34 +60,50 @@ def measure() -> None:
         step()
     ops = Empty.ops
 
-    def least(around: Callable[[], Any]) -> float:
-        best = float("inf")
+    def least(*arounds: Callable[[], Any]) -> list[tuple[float, float]]:
+        """Least ms of processor time per step of each, and of its beginning and end alone; they take turns."""
+        found = [(float("inf"), float("inf"))] * len(arounds)
         for _ in range(STEPS):
-            start = time.process_time()
-            with around():
-                step()
-            best = min(best, time.process_time() - start)
-        return best
+            for i, around in enumerate(arounds):
+                context, times = around(), [time.process_time_ns()]
+                for run in (context.__enter__, step, lambda: context.__exit__(None, None, None)):  # noqa: B023
+                    run()
+                    times.append(time.process_time_ns())
+                whole, ends = times[3] - times[0], times[3] - times[2] + times[1] - times[0]
+                found[i] = min(found[i][0], whole / 1e6), min(found[i][1], ends / 1e6)
+        return found
 
-    plain = least(contextlib.nullcontext)
-    print(f"{ops} ops a step, {1e6 * plain / ops:.1f} µs each without a budget")
-    print("| what runs | added to each op, µs |")
-    print("| --- | --- |")
-    rows: list[tuple[str, Callable[[], Any]]] = [("an empty dispatch mode", Empty)]
-    for share, room in (("1TiB", "with room for everything"), ("50%", "at half the memory")):
-        for how in ("Python alone", "with the observer"):
-            budget = coopsim.live.Budget(share)
+    def budgets(how: str) -> tuple[list[Any], int, int]:
+        """Budgets with room for everything and of half the memory, and what a step of the latter does."""
+        made = [coopsim.live.Budget(share) for share in ("1TiB", "50%")]
+        for budget in made:
             if how == "Python alone":
                 budget.session._observer = None
             elif budget.report()["no_observer"]:
-                print(f"no observer: {budget.report()['no_observer']}")
-                continue
-            for _ in range(6):
+                sys.exit(f"no observer: {budget.report()['no_observer']}")
+            for _ in range(WARM):
                 with budget.step():
                     step()
-            rows.append((f"a step by plan, {room}, {how}", budget.step))
-    for what, around in rows:
-        print(f"| {what} | {1e6 * (least(around) - plain) / ops:.1f} |", flush=True)
+        before = made[1].report()
+        with made[1].step():
+            step()
+        again, evictions = (made[1].report()[key] - before[key] for key in ("recomputes", "evictions"))
+        return made, again, evictions
+
+    (plain, _), (empty, _) = least(contextlib.nullcontext, Empty)
+    print(f"{ops} ops per step, {1e3 * plain / ops:.1f} µs each without a budget\n")
+    print("| | plain, ms per step | planned | of it beginning and end | added per op, µs | per op run again, µs |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| an empty dispatch mode | {plain:.2f} | {empty:.2f} | | {1e3 * (empty - plain) / ops:.1f} | |")
+    for how in ("Python alone", "the observer"):
+        (roomy, half), again, evictions = budgets(how)
+        (plain, _), (room, ends), (little, more) = least(contextlib.nullcontext, roomy.step, half.step)
+        print(f"| {how}, room for all | {plain:.2f} | {room:.2f} | {ends:.2f} | {1e3 * (room - plain) / ops:.1f} | |")
+        print(
+            f"| {how}, half the memory: {again} ops run again, {evictions} evictions | {plain:.2f} | {little:.2f} "
+            f"| {more:.2f} | {1e3 * (little - plain) / ops:.1f} | {1e3 * (little - room) / again:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -228,6 +228,11 @@ def live(p: argparse.ArgumentParser) -> None:
         "--memory", metavar="B", help="the budget: 8GiB, or 50%% of what a step takes without one (default: the plan's)"
     )
     p.add_argument("--plan", metavar="F", help="plan made by `coopsim live plan`: even the first step follows it")
+    p.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="neither follow the plans of an earlier start nor keep any, and wait for plans: each run is the same",
+    )
     summary = "plan a script's steps in a memory budget, without a GPU: do they fit, and at what cost?"
     p = actions.add_parser("plan", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
     _live_common(p, "plan", "where PyTorch's caching allocator takes more than the budget")

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from coopsim import budget, text
+from coopsim.cli import live_cache
 from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, times, wants_arena
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -26,8 +27,17 @@ def run(args: argparse.Namespace) -> int:
         raise CoopsimError("give a budget, --memory 8GiB, or a plan of coopsim live plan, --plan F")
     if args.memory is not None:
         budget.parse(args.memory, 1 << 40, "--memory")
-    said = said_by(script_of(args, arena=has_arena(args), memory=args.memory, policy=args.policy, plan=args.plan))
+    told = {
+        "memory": args.memory,
+        "policy": args.policy,
+        "plan": args.plan,
+        "background": not (args.gpu or args.no_cache),
+    }
+    told = live_cache.with_kept(args, told, arena=(arena := has_arena(args)))
+    said = said_by(script_of(args, **told))
     failed = said["failed"]
+    if failed and told["arena"] and not arena and not told.get("cached"):
+        live_cache.without_arena(told["cache"])
     if failed and said["fits"]:
         raise Failed(failed, said["fits"])  # not for want of memory: there is nothing to report
     if args.json:

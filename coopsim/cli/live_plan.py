@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     steps = _recorded(args, arena=wants_arena(args))
     found, failed = planned(args, steps, limit)
     can = args.arena is None and steps.header.device == "cuda" and not no_arena()
-    if can and (why := _lacks_addresses(found, failed)):
+    if can and (why := _lacks_addresses(found, failed) or _unsteady(found)):
         note(f"{why}: planning for an arena")
         found, failed = _in_arena(args, limit) or (found, failed)
     print(json.dumps(found, indent=2) if args.json else _text(found))
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 def _recorded(args: argparse.Namespace, *, arena: bool) -> "PlanFile":
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         steps = recorded(args, str(Path(folder, "recorded")), arena=arena)
-    note(f"planning {len(steps.kinds)} kinds of step")
+    note(f"planning {len(steps.signatures)} signatures of step")
     return steps
 
 
@@ -61,6 +61,12 @@ def _lacks_addresses(found: dict[str, Any], failed: "Failed | None") -> str:
     return f"PyTorch's caching allocator finds no addresses ({why})" if why else ""
 
 
+def _unsteady(found: dict[str, Any]) -> str:
+    """Say how often steps call the driver for memory, if replanning the plan did not end that; else ""."""
+    calls = found["device_calls"]
+    return f"by this plan each step takes GPU memory and gives it back {calls} times" if calls else ""
+
+
 def _taken(found: dict[str, Any]) -> str:
     """Say how much was reserved, if that was more than the budget; else ""."""
     taken, limit = found["peak_reserved_bytes"] or 0, found["budget_bytes"]
@@ -79,20 +85,22 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
         hosting = replace(hosting, between=recorded_by.between)
     head = replace(steps.header, budget_bytes=limit, hosting=hosting)
     how: dict[str, Any] = {"arena": arena, "hosting": hosting, "on_gpu": steps.header.device == "cuda"}
-    made = [make.make(kind, head.policy, limit, head.others_bytes, **how) for kind in steps.kinds]
-    has_plans = any(m.kind.schedule is not None for m in made if not m.kind.first)
+    made = [make.make(signature, head.policy, limit, head.others_bytes, **how) for signature in steps.signatures]
+    has_plans = any(m.signature.schedule is not None for m in made if not m.signature.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
         return _found(args, limit, made, None, arena=arena), None
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        path, mended = str(Path(folder, "plan")), str(Path(folder, "mended"))
-        plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+        path, replanned = str(Path(folder, "plan")), str(Path(folder, "replanned"))
+        plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
         for _ in range(_RUNS):
             note("trying the plan")
-            said = said_by(script_of(args, arena=arena, policy=args.policy, plan=path, save=mended, steps=args.steps))
+            said = said_by(
+                script_of(args, arena=arena, policy=args.policy, plan=path, save=replanned, steps=args.steps)
+            )
             if said["failed"]:
                 return _found(args, limit, made, said, arena=arena), Failed(said["failed"], said["fits"])
-            tried = plan_file.load(mended)
-            made = [replace(m, kind=kind) for m, kind in zip(made, tried.kinds, strict=False)]
+            tried = plan_file.load(replanned)
+            made = [replace(m, signature=signature) for m, signature in zip(made, tried.signatures, strict=False)]
             plan_file.save(tried, path)
             if not said["replans"]:
                 break
@@ -123,14 +131,14 @@ def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
 def _found(
     args: argparse.Namespace, limit: int, made: "list[Made]", said: dict[str, Any] | None, *, arena: bool
 ) -> dict[str, Any]:
-    """Return what --json prints. Overall figures are those of the kind of step that needs most, or costs most.
+    """Return what --json prints. Overall figures are those of the step signature that needs most, or costs most.
 
     `said` is the report of the run that followed the plan, None without one. The plan fits if that run took no more
     than the budget.
     """
-    kinds = [_kind(m) for m in made]
-    steady = [k for k in kinds if not k["first"]] or kinds
-    least = [k["least_planned_bytes"] for k in kinds]
+    signatures = [_kind(m) for m in made]
+    steady = [k for k in signatures if not k["first"]] or signatures
+    least = [k["least_planned_bytes"] for k in signatures]
     ran = said if said is not None and not said["failed"] else {}
     taken = [ran.get(f"peak_{what}_bytes") for what in ("allocated", "reserved")]
     fits = bool(ran) and max(int(n or 0) for n in taken) <= limit
@@ -142,26 +150,27 @@ def _found(
         "arena": arena,
         "plan": args.output if fits else None,
         "predicted_overhead": max((k["predicted_overhead"] or 0.0 for k in steady), default=0.0) or None,
-        "peak_without_eviction_bytes": max(k["peak_bytes"] for k in kinds),
-        "lower_bound_bytes": max(k["lower_bound_bytes"] for k in kinds),
+        "peak_without_eviction_bytes": max(k["peak_bytes"] for k in signatures),
+        "lower_bound_bytes": max(k["lower_bound_bytes"] for k in signatures),
         "least_planned_bytes": None if None in least else max(least),
         "peak_allocated_bytes": taken[0],
         "peak_reserved_bytes": taken[1],
+        "device_calls": ran.get("device_calls", 0),
         "host_bytes": ran.get("host_bytes", 0),
         "no_offload": ran.get("no_offload", ""),
-        "kinds": kinds,
+        "kinds": signatures,
     }
 
 
 def _kind(m: "Made") -> dict[str, Any]:
     return {
-        "first": m.kind.first,
-        "ops": m.kind.trace.n_ops,
+        "first": m.signature.first,
+        "ops": m.signature.trace.n_ops,
         "peak_bytes": m.peak_bytes,
-        "planned": m.kind.schedule is not None,
+        "planned": m.signature.schedule is not None,
         "predicted_overhead": m.time.overhead if m.time else None,
         "predicted_ns": m.time.row() if m.time else None,
-        "unplanned": m.kind.why,
+        "unplanned": m.signature.why,
         "lower_bound_bytes": m.least.nbytes,
         "lower_bound_op": m.least.op,
         "lower_bound_by_role": m.least.held,
@@ -177,13 +186,13 @@ def _text(found: dict[str, Any]) -> str:
         ("budget", f"{human(found['budget_bytes'])} of {human(found['peak_without_eviction_bytes'])} without eviction"),
         ("fits", f"yes{', in an arena' if found['arena'] else ''}" if found["fits"] else "no"),
     ]
-    for kind in found["kinds"]:
-        name = "first step" if kind["first"] else "a step"
-        overhead = kind["predicted_overhead"]
-        cost = f"a predicted overhead of {overhead - 1:.1%}" if overhead else f"no plan: {kind['unplanned']}"
-        if kind["predicted_ns"] and kind["predicted_ns"]["plain_host"]:
-            cost += f" ({times(kind['predicted_ns'])})"
-        rows.append((name, f"{kind['ops']} ops, {cost}"))
+    for signature in found["kinds"]:
+        name = "first step" if signature["first"] else "a step"
+        overhead = signature["predicted_overhead"]
+        cost = f"a predicted overhead of {overhead - 1:.1%}" if overhead else f"no plan: {signature['unplanned']}"
+        if signature["predicted_ns"] and signature["predicted_ns"]["plain_host"]:
+            cost += f" ({times(signature['predicted_ns'])})"
+        rows.append((name, f"{signature['ops']} ops, {cost}"))
     if found["peak_allocated_bytes"]:
         reserved = f", reserved {human(found['peak_reserved_bytes'])}" if found["peak_reserved_bytes"] else ""
         beside = "some of it beside the arena" if found["arena"] else "whose addresses PyTorch's allocator fragments"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim import budget
 from coopsim.cli.common import command_of
-from coopsim.live import settings
+from coopsim.live.parameters import allocator_variables
 from coopsim.phantom import wheel
 from coopsim.phantom.errors import NoCudaTorchError
 from coopsim.progress import note
@@ -19,7 +19,7 @@ from coopsim.script import words
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
     from coopsim.script import Script
 
 
@@ -60,7 +60,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         masks=args.masks,
         traceback=args.traceback,
         output=2 if args.json else None,
-        variables=() if memory_bytes else settings.variables(),
+        variables=() if memory_bytes else allocator_variables(),
         plugin="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )
@@ -88,7 +88,7 @@ _LIBRARIES = re.compile(r"^\s*(import|from) +(transformers|trl|lightning|pytorch
 
 def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     """Return what the flags let plans use of the host; None: nothing, or what the plan says. Raises CoopsimError."""
-    from coopsim.live import hosting
+    from coopsim.live.host import hosting
 
     if not args.offload:
         if args.host_memory or args.link or args.offload_state:

@@ -1,4 +1,7 @@
-"""What a plan does before an op. Values are versions of the trace's storages. Knows no torch."""
+"""What a plan does before an op, and what is left to do of actions that a step has skipped. Knows no torch.
+
+Values are versions of the trace's storages.
+"""
 
 from dataclasses import dataclass, field
 
@@ -42,7 +45,7 @@ class Offload:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EvictOffloaded:
     """Wait until a value is on the host, and free its memory."""
 
     value: Value
@@ -62,5 +65,42 @@ class Arrive:
     value: Value
 
 
-Copying = Offload | Leave | Fetch | Arrive
+Copying = Offload | EvictOffloaded | Fetch | Arrive
 Action = Evict | Drop | Recompute | Copying
+
+
+@dataclass
+class Skipped:
+    """What is left to do of a plan's actions that a step has skipped, as it began without the plan.
+
+    late: values to evict. wanted: values to hold. copies: of values that should be on the host, or on the way.
+
+    left: of these, the ones whose memory should have been freed.
+    """
+
+    late: dict[Value, None] = field(default_factory=dict)
+    wanted: set[Value] = field(default_factory=set)
+    copies: dict[Value, Offload] = field(default_factory=dict)
+    left: dict[Value, None] = field(default_factory=dict)
+
+    def note(self, action: Action) -> None:
+        """Take note of a skipped action."""
+        match action:
+            case Recompute(targets=targets, takeovers=takeovers):
+                self.wanted.update(targets, takeovers)
+                for value in (*targets, *takeovers):
+                    self.late.pop(value, None)
+            case Offload(value=value):
+                self.copies[value] = action
+            case EvictOffloaded(value=value):
+                self.left[value] = None
+            case Fetch(value=value):
+                self.left.pop(value, None)
+            case Arrive():
+                pass
+            case Evict(value=value):
+                self.wanted.discard(value)
+                self.late[value] = None
+            case Drop(value=value):
+                self.wanted.discard(value)
+                self.late.pop(value, None)

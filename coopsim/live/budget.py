@@ -1,16 +1,38 @@
 """The public interface of `coopsim.live`: a budget, and the steps that are taken inside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from coopsim import budget as amounts
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
-from coopsim.live.offered import OFFERED
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
+
+
+class OfferedSession:
+    """The session that the next Budget of this process joins, in place of one of its own; at most one is on offer.
+
+    `coopsim live run` makes the session, and the script that it runs may make a Budget. The script makes that itself,
+    so no argument can carry the session there: `OFFERED` is the one global of this package that holds state.
+    """
+
+    def __init__(self) -> None:
+        self._make: Callable[[], TrainingSession] | None = None
+
+    def offer(self, make: Callable[[], TrainingSession]) -> None:
+        """Let the next Budget call `make` and join the session that this returns; an offer not taken is replaced."""
+        self._make = make
+
+    def take(self) -> TrainingSession | None:
+        """The session that is on offer, which is withdrawn; None if there is none."""
+        make, self._make = self._make, None
+        return make() if make is not None else None
+
+
+OFFERED = OfferedSession()
 
 
 class Budget:
@@ -77,10 +99,10 @@ class Budget:
 
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
         of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.
-        unplanned: why the last kind of step has no plan; deviated: why a step left its plan; no_observer: why every op
-        goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan does
-        not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for copies.
-        device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
+        unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer: why every
+        op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan
+        does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for
+        copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
         return report(self.session)
 

@@ -66,18 +66,26 @@ class CudaDevice(RealDevice):
         """None: the segments are left out, as a snapshot in every step would take too long."""
 
 
-def find(kind: str) -> Device:
+def find(device_type: str) -> Device:
     """A device for the recorder: a GPU for kind "cuda", and the host's memory for any other ("cpu")."""
-    return CudaDevice() if kind == "cuda" else CpuDevice()
+    return CudaDevice() if device_type == "cuda" else CpuDevice()
 
 
-def cost_model(kind: str) -> CostModel:
+def cost_model(device_type: str) -> CostModel:
     """The costs of ops on the card that is in use; on an A100 for an unknown card, and for the CPU, which uses none."""
     name = _OTHERWISE
-    if kind == "cuda":
+    if device_type == "cuda":
         title = torch.cuda.get_device_name().lower()
         name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
     return CostModel(profiles.get(name), None)
+
+
+def card(device_type: str) -> str:
+    """The name of the GPU that steps run on, with its bytes of memory; "" for the CPU."""
+    if device_type != "cuda":
+        return ""
+    has = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return f"{has.name}, {has.total_memory} bytes"
 
 
 class Meter:
@@ -148,8 +156,8 @@ def here() -> str:
     """
     found: Counter[str] = Counter()
     for thing in gc.get_objects():
-        kind = type(thing)  # not isinstance: proxies may run code when they are asked
-        if issubclass(kind, torch.nn.Parameter) and thing.device.type in ("cuda", "cpu"):
+        device_type = type(thing)  # not isinstance: proxies may run code when they are asked
+        if issubclass(device_type, torch.nn.Parameter) and thing.device.type in ("cuda", "cpu"):
             found[thing.device.type] += thing.nbytes
     if not found:
         return "cuda" if torch.cuda.is_initialized() else "cpu"  # type: ignore[no-untyped-call]

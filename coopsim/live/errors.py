@@ -2,6 +2,9 @@
 
 from coopsim.types import CoopsimError
 
+TRAP = "coopsim: evicted"  #: how the error begins that reading an evicted tensor raises
+TRAP_TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for it"
+
 
 class LiveError(CoopsimError):
     """The program does something that cannot be done inside a budget. The message says what, in one line."""

@@ -1,7 +1,8 @@
 """Carries out a plan op by op, on the tensors of a running step.
 
-The plan's tape has an entry for each op, and a row says what to do there (plan.py). A cell is a storage of the running
-step, and a call an op that can be run again (cells.py). The observer is compiled code that follows plans, faster.
+The plan's op log has an entry for each op, and a row says what to do there (plan.py). A tracked storage is a storage of
+the running step, and a call an op that can be run again (tracked.py). The observer is compiled code that follows plans,
+faster.
 """
 
 import ctypes
@@ -10,13 +11,12 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.cells import Call, Cell, Spec, change, given_on
+from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.on_demand import generator
+from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
-from coopsim.live.skipped import Skipped
+from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
 
 
@@ -28,15 +28,16 @@ class Outgrown(Deviation):
     """The step's data are larger than those that the plan was made for."""
 
 
-#: An op as it ran: the cells of its operands and of its results, and its call if that was kept.
-RanOp = tuple[list[Cell | None], list[Cell | None], Call | None]
+#: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
+RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
 
 
 class Follow:
     """Follows a plan through one step.
 
-    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of cells
-    and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
+    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of
+    tracked storages and calls is known only there until `fetch`. broken: why the plan cannot be followed any further;
+    "" if it can.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class Follow:
         plan: Plan,
         values: Values,
         stays: Mapping[int, Any] | None = None,
-        cell_of: Callable[[torch.UntypedStorage], Cell] = Cell,
+        tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
     ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Kind.stays), whose cells are
+        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), whose tracked storages are
         those of `cell_of`.
         """
         self.plan, self.rows, self.values = plan, plan.rows, values
@@ -56,36 +57,31 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self.cells: dict[int, Cell] = {}  # by number of the storage
-        self._by_key: dict[int, Cell] = {}
+        self.storages: dict[int, TrackedStorage] = {}  # by number of the storage
+        self._by_key: dict[int, TrackedStorage] = {}
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
         for s in plan.early:
             storage = stays[s]() if stays is not None and s in stays else None
             if storage is not None:
-                self._know(s, cell_of(storage))
+                self._know(s, tracked_of(storage))
 
     @property
     def at(self) -> int:
-        """The number of the tape's entry that comes next, from 0; at the end of the plan, the number of its rows."""
+        """The number of the op log's entry that comes next, from 0; at the end of the plan, the number of its rows."""
         return int(self.state[State.AT])
 
-    @at.setter
-    def at(self, at: int) -> None:
-        self.state[State.AT] = at
+    def advance(self) -> None:
+        """Go on to the next entry, as the op of this one has run."""
+        self.state[State.AT] += 1
 
     def begin(self, observer: Observer | None) -> None:
-        """Start to follow the plan, from entry `at` on: by the observer, if there is one and the step has one stream.
-
-        In an arena, requests are placed by the plan from now on.
-        """
+        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self._several_streams:
-            self._observed = Observed(observer, self.plan, self.values, self.cells, self._calls)
+            self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
             observer.state[State.AT] = self.at
             self.state = observer.state
             self.hand_over()
-        if self.values.placed is not None:
-            self.values.placed.follow(self.plan, self.state, self.at)
 
     def hand_over(self) -> bool:
         """Let the observer go on, if there is one. False if the plan cannot be followed any further."""
@@ -101,14 +97,12 @@ class Follow:
             self.done = observed.state[State.DONE]
             if observed.state[State.BROKEN]:
                 self.broken = "works on other tensors"
-            for cell in observed.fetch():
-                self._by_key[cell.key] = cell
+            for tracked in observed.fetch():
+                self._by_key[tracked.key] = tracked
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        if self.values.placed is not None:
-            self.values.placed.end()
-        over = self.at == len(self.rows) and not (self.plan.away or self.plan.finds)
+        over = self.at == len(self.rows) and not (self.plan.on_host or self.plan.finds)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()
@@ -116,14 +110,14 @@ class Follow:
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     @property
-    def places(self) -> dict[Cell, int]:
-        """The cells that the plan has on the host at both ends of the step, and where in its area."""
-        return {self.cells[s]: at for s, at in self.plan.away.items() if s in self.cells}
+    def places(self) -> dict[TrackedStorage, int]:
+        """The tracked storages that the plan has on the host at both ends of the step, and where in its area."""
+        return {self.storages[s]: at for s, at in self.plan.on_host.items() if s in self.storages}
 
-    def leave(self) -> None:
+    def evict_offloaded(self) -> None:
         """At the end of the plan, leave on the host what it has there then."""
-        for cell in self.places:
-            self.values.offloaded.leave((cell, cell.version))
+        for tracked in self.places:
+            self.values.residency.evict_offloaded((tracked, tracked.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
@@ -131,14 +125,14 @@ class Follow:
         if self.observed is not None:
             self.observed.pin(storage)
         else:
-            cell = self.cell_of(storage)
-            if cell is not None:
-                cell.pinned = True
+            tracked = self.tracked_of(storage)
+            if tracked is not None:
+                tracked.pin()
 
-    def cell_of(self, storage: torch.UntypedStorage) -> Cell | None:
-        """The cell of a storage, while Python follows; None if it is not known."""
-        cell = self._by_key.get(storage._cdata)
-        return cell if cell is not None and cell.ref() is storage else None
+    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage, while Python follows; None if it is not known."""
+        tracked = self._by_key.get(storage._cdata)
+        return tracked if tracked is not None and tracked.ref() is storage else None
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -148,14 +142,14 @@ class Follow:
         before: those ops, in order. What the plan would have evicted by now is evicted. held: they ran by another plan,
         whose held values are dropped unless this plan wants them, too.
         """
-        cells: dict[int, Cell] = {}
+        storages: dict[int, TrackedStorage] = {}
         versions: dict[int, int] = {}
         skipped, watched = Skipped(), self.plan.watched
         late, wanted = skipped.late, skipped.wanted
         for row, (inputs, results, call) in zip(self.rows, before, strict=False):
             for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
-                for storage, cell in zip(numbers, found, strict=True):
-                    if storage in watched and (cell is None or cells.setdefault(storage, cell) is not cell):
+                for storage, tracked in zip(numbers, found, strict=True):
+                    if storage in watched and (tracked is None or storages.setdefault(storage, tracked) is not tracked):
                         return False
             for action in row.before:
                 skipped.note(action)
@@ -164,29 +158,29 @@ class Follow:
             wanted.update(row.copies)
             if call is not None and row.call:
                 self._calls[row.entry.op] = call
-            self.at += 1
-        if any(cells[s].version != version for s, version in versions.items()):
+            self.advance()
+        if any(storages[s].version != version for s, version in versions.items()):
             return False
-        self.cells |= cells
-        self._by_key = {cell.key: cell for cell in self.cells.values()}
-        for s, cell in cells.items():
-            cell.number = s
+        self.storages |= storages
+        self._by_key = {tracked.key: tracked for tracked in self.storages.values()}
+        for s, tracked in storages.items():
+            tracked.number = s
         for s, version in late:
-            self.values.evict((cells[s], version))
+            self.values.residency.evict((storages[s], version))
         for copy in skipped.copies.values():
             self._act(copy)
         for copied in skipped.left:
-            self._act(Leave(copied))
-        for s, cell in cells.items() if held else ():
-            for version in {v for v in cell.held if (s, v) not in wanted}:
-                del cell.held[version]
+            self._act(EvictOffloaded(copied))
+        for s, tracked in storages.items() if held else ():
+            for version in {v for v in tracked.held if (s, v) not in wanted}:
+                del tracked.held[version]
         return True
 
     def taken(self) -> Iterator[RanOp]:
         """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
         for row in self.rows[: self.at]:
             inputs, results = (
-                [self.cells.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
+                [self.storages.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
             )
             yield inputs, results, self._calls.get(row.entry.op)
 
@@ -196,50 +190,53 @@ class Follow:
         Raises Deviation, before anything was done, if its operands are not those of the plan.
         """
         self.started = False
-        values = self.values
+        values, residency = self.values, self.values.residency
         mutable = row.entry.mutable
         if row.look or mutable:
-            given = given_on(values.kind, (*args, *kwargs.values()) if kwargs else args)
+            given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self._bind(row.look, given)
             if mutable:
                 self.check_changed(row, given)
+        if row.idle:
+            self.started = True
+            return values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
-        cells = self.cells
+        storages = self.storages
         for action in row.before[self.done :]:
             self._act(action)
         self.done = 0
-        if values.gone:
-            away = [(cell, cell.version) for _, s in row.look if (cell := cells[s]).gone]
+        if residency.evicted:
+            away = [(tracked, tracked.version) for _, s in row.look if (tracked := storages[s]).evicted]
             if away:  # by plan they are there
-                values.bring(away)
+                values.materialize(away)
         for s, v in row.copies:
-            storage = values.memory_of((cells[s], v))
-            if storage is not None and v not in cells[s].held:
-                cells[s].held[v] = values.copy(storage)
+            storage = residency.memory_of((storages[s], v))
+            if storage is not None and v not in storages[s].held:
+                storages[s].held[v] = values.copy(storage)
         call = self._call(row, args, kwargs) if row.call else None
-        if self._several_streams and values.streams is not None:
-            values.streams.use(cells[s] for _, s in row.look)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
         out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
-            if s in cells:
-                cells[s].version = v
+            if s in storages:
+                storages[s].version = v
         if row.find:
             try:
-                self._bind(row.find, given_on(values.kind, (out,)))
+                self._bind(row.find, given_on(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
-        if self._several_streams and values.streams is not None:
-            values.streams.made(cells[s] for _, s in row.find)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.made(storages[s] for _, s in row.find)
         if call is not None:
-            call.made(row.entry.results, self.plan.program.writes[row.entry.op], cells)
+            call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
             self._calls[row.entry.op] = call
         for s, v in row.keep:
-            kept = cells.get(s)
-            if kept is not None and kept.version == v and not kept.gone and v not in kept.held:
+            kept = storages.get(s)
+            if kept is not None and kept.version == v and not kept.evicted and v not in kept.held:
                 storage = kept.ref()
                 if storage is not None:
                     kept.held[v] = storage
@@ -255,82 +252,82 @@ class Follow:
 
         given: the op's operands. row: what the plan has in its place.
         """
-        expected = {self.cells[s] for _, s in row.look}
+        expected = {self.storages[s] for _, s in row.look}
         for tensor in given:
             storage = tensor.untyped_storage()
-            cell = self._by_key.get(storage._cdata)
-            if cell is not None and cell not in expected and cell.ref() is storage:
+            tracked = self._by_key.get(storage._cdata)
+            if tracked is not None and tracked not in expected and tracked.ref() is storage:
                 raise Deviation("changes other tensors")
 
     def _act(self, action: Action) -> None:
-        cells = self.cells
+        storages = self.storages
         if isinstance(action, Recompute):
             call = self._calls.get(action.op)
             if call is None:
                 return
-            targets = [(cells[s], v) for s, v in action.targets]
-            takeovers = [(cells[s], v) for s, v in action.takeovers]
-            self.values.bring(call.reads)  # by plan they are there
+            targets = [(storages[s], v) for s, v in action.targets]
+            takeovers = [(storages[s], v) for s, v in action.takeovers]
+            self.values.materialize(call.reads)  # by plan they are there
             self.values.run(call, targets, takeovers)
             return
         s, v = action.value
-        cell = cells.get(s)
-        if cell is None:
+        tracked = storages.get(s)
+        if tracked is None:
             return
         match action:
             case Evict():
-                self.values.evict((cell, v))
+                self.values.residency.evict((tracked, v))
             case Drop():
-                cell.held.pop(v, None)
+                tracked.held.pop(v, None)
             case Offload(at=at):
-                self.values.offloaded.offload((cell, v), at)
-            case Leave():
-                self.values.offloaded.leave((cell, v))
+                self.values.residency.offload((tracked, v), at)
+            case EvictOffloaded():
+                self.values.residency.evict_offloaded((tracked, v))
             case Fetch():
-                self.values.offloaded.fetch((cell, v))
+                self.values.fetch((tracked, v))
             case Arrive():
-                self.values.offloaded.arrive((cell, v))
+                self.values.residency.arrive((tracked, v))
 
     def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
         """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
 
         watched: (position in `found`, storage of the plan).
         """
-        cells = self.cells
+        storages = self.storages
         for i, s in watched:
             if i >= len(found):
                 raise Deviation("has other operands")
             storage = found[i].untyped_storage()
-            cell = cells.get(s)
-            if cell is None:
-                self._know(s, Cell(storage))
-            elif cell.ref() is not storage:
+            tracked = storages.get(s)
+            if tracked is None:
+                self._know(s, TrackedStorage(storage))
+            elif tracked.ref() is not storage:
                 raise Deviation("works on other tensors")
 
-    def _know(self, s: int, cell: Cell) -> None:
-        self.cells[s] = self._by_key[cell.key] = cell
-        cell.number = s
+    def _know(self, s: int, tracked: TrackedStorage) -> None:
+        self.storages[s] = self._by_key[tracked.key] = tracked
+        tracked.number = s
 
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        cells, kind = self.cells, self.values.kind
+        storages, device_type = self.storages, self.values.device_type
         numbers = iter(row.entry.inputs)
 
         def spec(tensor: torch.Tensor) -> Any:
-            if tensor.device.type != kind or tensor.layout is not torch.strided:
+            if tensor.device.type != device_type or tensor.layout is not torch.strided:
                 return tensor.detach().clone()
-            return Spec(cells.get(next(numbers)), tensor)
+            return Spec(storages.get(next(numbers)), tensor)
 
         op = row.entry.op
         call = Call(
             row.func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec) if kwargs else {},
-            [(cells[s], v) for s, v in self.plan.program.reads[op]],
-            [cells[s] for s in self.plan.mutates[op] if s in cells],
+            [(storages[s], v) for s, v in self.plan.program.reads[op]],
+            [storages[s] for s in self.plan.mutates[op] if s in storages],
         )
         call.gradients = torch.is_grad_enabled()
         if self.plan.random[op]:
             names = [a.name for a in row.func._schema.arguments]
-            call.generator = generator(kind, dict(zip(names, args, strict=False)) | kwargs)
+            call.generator = generator(device_type, dict(zip(names, args, strict=False)) | kwargs)
             call.state = call.generator.get_state()
         return call

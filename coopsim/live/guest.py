@@ -10,6 +10,7 @@ what the script says it is, in the session of the command.
 import functools
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,30 +19,33 @@ import torch
 from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
-from coopsim.live.cells import OBJECTS_RETURN
+from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.hosting import Hosting
-from coopsim.live.offered import OFFERED
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
+from coopsim.live.tracked import OBJECTS_RETURN
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.observe.interpose import library
 from coopsim.script.running.plugin import MakesPlugin
 from coopsim.script.watching.steps import Counted
+from coopsim.types import CoopsimError
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
-_ENOUGH = 16  #: steps, if no kind of step occurs twice
+_ENOUGH = 16  #: steps, if no step signature occurs twice
 
 
 @dataclass(frozen=True)
 class Request:
     """What the command asks for. Steps are only recorded if both memory and plan are None.
 
-    memory, policy, plan: as Budget takes them. save: a file to write all known kinds of step to; the script is then
-    ended after `steps` steps, or, if that is 0, once a kind has come again and all plans are proven. command: the title
-    of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload: whether plans
-    may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may.
+    memory, policy, plan: as Budget takes them. save: a file to write all known step signatures to; the script is then
+    ended after `steps` steps, or, if that is 0, once a signature has come again and all plans are validated. command:
+    the title of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload:
+    whether plans may offload; None: if the file's do. hosting: fields of a live.hosting.Hosting, if they may. cache: a
+    file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed. background:
+    plans are made while steps go on.
     """
 
     memory: str | None = None
@@ -53,6 +57,9 @@ class Request:
     arena_bytes: int | None = None
     offload: bool | None = None
     hosting: dict[str, Any] | None = None
+    cache: str = ""
+    cached: bool = False
+    background: bool = False
 
 
 class BudgetGuest:
@@ -83,15 +90,18 @@ class BudgetGuest:
         self._session = TrainingSession(
             request.memory,
             request.policy,
-            plan=request.plan,
+            plan=request.cache if request.cached else request.plan,
             arena=self._arena,
             offload=Hosting(**request.hosting) if request.hosting else None,
             no_offload="--no-offload" if request.offload is False else "",
+            cached=request.cached,
+            background=request.background,
+            keeps=bool(request.cache),
+            no_arena=self._no_arena,
+            seamless=True,
+            tries=bool(request.save),
+            stepped=self._step_over,
         )
-        self._session.no_arena = self._no_arena
-        self._session.tries = bool(request.save)
-        self._session.seamless = True
-        self._session.stepped = self._step_over
         self._counted = Counted()
         self._depth = 0
         self._gone = self._saved = False
@@ -106,7 +116,7 @@ class BudgetGuest:
         self._leave()
         if self._session.inside:
             self._session.abandon()
-        self._session.seamless = False
+        self._session.keep_steps_apart()
         return self._session
 
     def _leave(self) -> None:
@@ -131,9 +141,9 @@ class BudgetGuest:
 
         def made(optimizer: torch.optim.Optimizer) -> None:
             self._make_optimizer(optimizer)
-            kind = type(optimizer)
-            if not getattr(kind.step, "of_guest", False):
-                kind.step = self._around(kind.step)  # type: ignore[method-assign]
+            signature = type(optimizer)
+            if not getattr(signature.step, "of_guest", False):
+                signature.step = self._around(signature.step)  # type: ignore[method-assign]
 
         return made
 
@@ -162,11 +172,16 @@ class BudgetGuest:
             self._session.begin()
 
     def _step_over(self) -> None:
-        """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit)."""
+        """End the script if it was run only to record or try its steps, and enough of them are known (SystemExit).
+
+        Else keep its plans for another start once all are validated, as a script may be killed.
+        """
         if not self._request.save:
+            if self._request.cache and self._session.may_be_kept:
+                self._keep()
             return
         session, wanted = self._session, self._request.steps
-        seen = session.known.recurred and session.all_proven
+        seen = session.known.recurred and session.all_validated
         if session.totals.steps >= (wanted or _ENOUGH) or (not wanted and seen):
             self._save()
             sys.exit(0)
@@ -174,6 +189,10 @@ class BudgetGuest:
     def _save(self) -> None:
         self._session.save(self._request.save, self._request.command)
         self._saved = True
+
+    def _keep(self) -> None:
+        with suppress(CoopsimError):  # the folder may be full: the program goes on
+            self._session.keep(self._request.cache, self._request.command)
 
     def end(self) -> dict[str, Any]:
         """The figures of the session (budget.report), and whether and why it failed.
@@ -185,6 +204,8 @@ class BudgetGuest:
             self._session.abandon()
         if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
+        if self._request.cache and failure is None:
+            self._keep()
         found = budget.report(self._session)
         if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"

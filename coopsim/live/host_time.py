@@ -1,7 +1,8 @@
 """What a step takes of the GPU and of the host, as it is and by a plan, in ns. Knows no torch.
 
 The host issues the ops that the GPU runs, and a step takes as long as the slower of both. The GPU's time is the cost of
-the ops. The host's is a model, calibrated on one step of one program on one machine (docs/live-measured.md).
+the ops. The host's is a model, calibrated on one step of one program on one machine, which ran an earlier version
+(docs/live-measured.md).
 """
 
 from collections.abc import Sized
@@ -43,14 +44,14 @@ class StepTime:
         return asdict(self)
 
 
-def step_time(trace: Trace, tape: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
+def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
     """Predict the times of a step by a schedule that runs to its end.
 
-    tape: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
+    op log: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
     """
     gpu = int(trace.cost_ns.sum())
     planned = round(gpu * (schedule.overhead or 1.0))
     if not on_gpu:
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
-    return StepTime(gpu, len(tape) * PLAIN_NS, planned, len(tape) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)
+    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)

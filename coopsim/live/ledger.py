@@ -21,6 +21,11 @@ class LiveLedger(Ledger):
         super().__init__()
         self._empty: set[Storage] = set()
 
+    def join(self, observer: Observer) -> None:
+        """Share the account with an observer, which has counted nothing so far."""
+        observer.account[0], observer.account[1] = self._account[0], self._account[1]
+        self._observer, self._account = observer, observer.account
+
     @property
     def live_bytes(self) -> int:
         """Bytes of all storages that have memory now."""
@@ -38,6 +43,10 @@ class LiveLedger(Ledger):
     @peak_bytes.setter
     def peak_bytes(self, nbytes: int) -> None:
         self._account[1] = nbytes
+
+    def count_peak(self) -> None:
+        """Count the peak from now on."""
+        self.peak_bytes = self.live_bytes
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
         """The ledger's entry of a storage, made at first sight; None if it has no bytes.
@@ -83,7 +92,7 @@ class LiveLedger(Ledger):
         self.filled(untyped)
 
     def released(self, storage: Storage) -> None:
-        """Correct the count for a storage that is gone: if it was empty, its bytes had been taken off before."""
+        """Correct the count for a storage that is evicted: if it was empty, its bytes had been taken off before."""
         if storage in self._empty:
             self._empty.remove(storage)
             self.live_bytes += storage.nbytes

@@ -1,7 +1,7 @@
 """Makes plans for recorded steps without a GPU: whether they fit, at what cost, and in how little. Knows no torch.
 
-Steps that dispatch the same ops on the same sizes are of one kind, of which one was recorded. A margin is a number of
-bytes that a plan leaves of the budget, for what the allocator cannot use.
+Steps that dispatch the same ops on the same sizes have one signature, of which one was recorded. A margin is a number
+of bytes that a plan leaves of the budget, for what the allocator cannot use.
 """
 
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
+from coopsim.live.host.hosting import Hosting, bounds
 from coopsim.live.host_time import StepTime, step_time
-from coopsim.live.hosting import Hosting, bounds
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.schedules import Least
@@ -25,13 +25,13 @@ _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a pl
 
 @dataclass(frozen=True)
 class Made:
-    """A kind of step with its plan for a budget. Bytes are those of everything on the device.
+    """A step signature with its plan for a budget. Bytes are those of everything on the device.
 
     peak_bytes: of the step without eviction. least: what any schedule needs. least_planned_bytes: the smallest of the
     budgets tried for which a plan was found; None if there was none, or none was tried. on_gpu: where steps run.
     """
 
-    kind: Planned
+    signature: Planned
     peak_bytes: int
     least: Least
     least_planned_bytes: int | None
@@ -40,12 +40,16 @@ class Made:
     @property
     def time(self) -> StepTime | None:
         """The predicted times of a step by the plan; None if there is none."""
-        kind = self.kind
-        return step_time(kind.trace, kind.tape, kind.schedule, on_gpu=self.on_gpu) if kind.schedule else None
+        signature = self.signature
+        return (
+            step_time(signature.trace, signature.op_log, signature.schedule, on_gpu=self.on_gpu)
+            if signature.schedule
+            else None
+        )
 
 
 def make(
-    kind: Planned,
+    signature: Planned,
     policy: str,
     budget: int,
     others: int,
@@ -55,20 +59,20 @@ def make(
     hosting: Hosting | None = None,
     on_gpu: bool = True,
 ) -> Made:
-    """Plan a kind of step for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
+    """Plan a step signature for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `kind` has no
-    schedule, and its `why` says why.
+    hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `signature`
+    has no schedule, and its `why` says why.
     """
-    least, room = schedules.least(kind.trace, **bounds(hosting)), budget - others - kind.margin
+    least, room = schedules.least(signature.trace, **bounds(hosting)), budget - others - signature.margin
     if least.nbytes > room:
-        made = replace(kind, schedule=None, why=schedules.too_much(least, others, budget - kind.margin))
+        made = replace(signature, schedule=None, why=schedules.too_much(least, others, budget - signature.margin))
     elif arena:
-        made = _in_place(kind, policy, budget, others, hosting)
+        made = _in_place(signature, policy, budget, others, hosting)
     else:
-        made = _planned(kind, policy, room, hosting)
-    peak = peak_bytes(kind.trace, _GRANULE)
+        made = _planned(signature, policy, room, hosting)
+    peak = peak_bytes(signature.trace, _GRANULE)
     smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
         made,
@@ -79,23 +83,23 @@ def make(
     )
 
 
-def _planned(kind: Planned, policy: str, room: int, hosting: Hosting | None) -> Planned:
-    schedule = schedules.find(kind.trace, policy, room, hosting)
+def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None) -> Planned:
+    schedule = schedules.find(signature.trace, policy, room, hosting)
     why = schedules.explain(schedule)
-    return replace(kind, schedule=None if why else schedule, why=why)
+    return replace(signature, schedule=None if why else schedule, why=why)
 
 
-def _in_place(kind: Planned, policy: str, budget: int, others: int, hosting: Hosting | None) -> Planned:
+def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None) -> Planned:
     """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
-    made, tape = kind, cast("Any", kind.tape)
+    made, op_log = signature, cast("Any", signature.op_log)
     for k in range(PLACINGS):
         made = _planned(made, policy, budget - others - made.margin, hosting)
         if made.schedule is None:
             break
-        plan = Plan(kind.trace, made.schedule, tape, everything=False)
+        plan = Plan(signature.trace, made.schedule, op_log, everything=False)
         asked = requests_of(plan)
-        places = place(asked, at_start(asked, kind.trace, others), budget)
+        places = place(asked, at_start(asked, signature.trace, others), budget)
         found.append((places.needed, made))
         if places.needed <= budget:
             return made

@@ -6,71 +6,77 @@ from typing import Any
 
 import torch
 
-from coopsim.live.cells import Call, Cell
 from coopsim.live.observer import Kept, Observer, State, Table, load, stored
-from coopsim.live.observer.table import ARRIVE, LEAVE, OFFLOAD
+from coopsim.live.observer.table import ARRIVE, EVICT_OFFLOADED, OFFLOAD
 from coopsim.live.plan import Plan
+from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.live.values import Values
 
 
 class Observed:
     """The part of one step that the observer follows.
 
-    cells, calls: the dictionaries of the Follow object, by number of the storage and of the op. They are out of date
+    storages, calls: the dictionaries of the Follow object, by number of the storage and of the op. They are out of date
     between `follow` and `fetch`.
     """
 
     def __init__(
-        self, observer: Observer, plan: Plan, values: Values, cells: dict[int, Cell], calls: dict[int, Call]
+        self,
+        observer: Observer,
+        plan: Plan,
+        values: Values,
+        storages: dict[int, TrackedStorage],
+        calls: dict[int, Call],
     ) -> None:
         if plan.table is None:
-            plan.table = Table(load(), plan, values.kind)
+            plan.table = Table(load(), plan, values.device_type)
         self._observer, self._plan, self._values = observer, plan, values
-        self._cells, self._calls = cells, calls
+        self._storages, self._calls = storages, calls
         self.state: Any = observer.state
 
     def follow(self, at: int) -> None:
-        """Hand over: the observer follows the plan from entry `at` of the tape on, with what Python knows."""
+        """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
         values = self._values
-        known = [len(self._cells)]
-        for s, cell in self._cells.items():
-            storage = cell.ref()
+        known = [len(self._storages)]
+        for s, tracked in self._storages.items():
+            storage = tracked.ref()
             self._give(storage)
-            known += [s, storage._cdata if storage is not None else 0, cell.nbytes, cell.version]
-            known += [cell.gone, cell.pinned, len(cell.held)]
-            for version, held in cell.held.items():
+            known += [s, storage._cdata if storage is not None else 0, tracked.nbytes, tracked.version]
+            known += [tracked.evicted, tracked.pinned, len(tracked.held)]
+            for version, held in tracked.held.items():
                 self._give(held)
                 known += [version, held._cdata]
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        for coming in values.offloaded.copies.coming():
+        for coming in values.residency.copies.coming():
             self._give(coming)
-        roomy = _Switch(values.roomy) if values.roomy is not nullcontext else None
-        self._observer.engage(self._plan.table, at, known, self._again, self._copy, roomy, values.ledger.of_storage)
-        for cell in self._cells.values():
-            cell.held.clear()
-        values.gone.clear()
+        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
+        self._observer.engage(
+            self._plan.table, at, known, self._again, self._copy, roomy, values.residency.ledger.of_storage
+        )
+        for tracked in self._storages.values():
+            tracked.held.clear()
+        values.residency.hand_over()
 
-    def fetch(self) -> Iterator[Cell]:
-        """Take back: bring cells and calls up to date, and yield the cells that are new to Python."""
-        values = self._values
-        values.evictions += self.state[State.EVICTIONS]
-        values.recomputes += self.state[State.RECOMPUTES]
+    def fetch(self) -> Iterator[TrackedStorage]:
+        """Take back: bring tracked storages and calls up to date, and yield the tracked storages that are new to Python."""
+        residency = self._values.residency
+        residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
         numbers = self._observer.known()
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
-            cell = self._cells.get(s)
-            if cell is None:
-                cell = self._cells[s] = Cell(storage, nbytes, s)
-                yield cell
-            cell.version, cell.gone, cell.pinned = next(numbers), bool(next(numbers)), bool(next(numbers))
+            tracked = self._storages.get(s)
+            if tracked is None:
+                tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
+                yield tracked
+            tracked.version, tracked.evicted, tracked.pinned = next(numbers), bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))
                 if held is not None:
-                    cell.held[version] = held
-            if cell.gone and storage is not None:
-                values.gone[cell.key] = cell
+                    tracked.held[version] = held
+            if tracked.evicted and storage is not None:
+                residency.take_back(tracked)
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
@@ -86,8 +92,8 @@ class Observed:
         """
         if not over or self.state[State.BROKEN] or not self._observer.complete():
             return False
-        self._values.evictions += self.state[State.EVICTIONS]
-        self._values.recomputes += self.state[State.RECOMPUTES]
+        state = self.state
+        self._values.residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
         self._observer.disengage()
         return True
 
@@ -101,39 +107,39 @@ class Observed:
 
     def _give(self, storage: torch.UntypedStorage | None) -> None:
         """On the CPU, let the observer count a storage that it gets, as it may free it."""
-        if storage is not None and self._values.kind == "cpu" and self._observer.count(storage):
-            self._values.ledger.emptied(storage)
+        if storage is not None and self._values.device_type == "cpu" and self._observer.count(storage):
+            self._values.residency.ledger.emptied(storage)
 
     def _keep(self, op: int, kept: Kept) -> None:
-        cells, plan = self._cells, self._plan
+        storages, plan = self._storages, self._plan
         row = plan.row_of[op]
         call = Call(row.func, (), {}, kept=kept)
-        call.operands = [cells.get(s) for s in row.entry.inputs]
-        call.reads = [(cells[s], v) for s, v in plan.program.reads[op]]
-        call.mutates = [cells[s] for s in plan.mutates[op] if s in cells]
-        call.made(row.entry.results, plan.program.writes[op], cells)
+        call.operands = [storages.get(s) for s in row.entry.inputs]
+        call.reads = [(storages[s], v) for s, v in plan.program.reads[op]]
+        call.mutates = [storages[s] for s in plan.mutates[op] if s in storages]
+        call.made(row.entry.results, plan.program.writes[op], storages)
         self._calls[op] = call
 
     def _again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
         """Run a call again that Python has kept, for the observer."""
-        entry, cells = self._plan.row_of[op].entry, self._cells
-        where = {cells[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
+        entry, storages = self._plan.row_of[op].entry, self._storages
+        where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
         made = where | self._values.execute(self._calls[op], where, ())
-        results = [made.get(cells[s]) if s in cells else None for s in entry.results]
+        results = [made.get(storages[s]) if s in storages else None for s in entry.results]
         for storage in results:
             self._give(storage)
         return results
 
-    def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
+    def _copy(self, device_type: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
         """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
-        copies, key = self._values.offloaded.copies, (s, v)
-        if kind == LEAVE:
+        copies, key = self._values.residency.copies, (s, v)
+        if device_type == EVICT_OFFLOADED:
             self._give(storage)
-            return copies.leave(key)
-        if kind == ARRIVE:
+            return copies.finish_offload(key)
+        if device_type == ARRIVE:
             return copies.arrive(key)
         assert storage is not None
-        if kind == OFFLOAD:
+        if device_type == OFFLOAD:
             copies.offload(key, storage, at)
         else:
             self._give(copies.fetch(key, self._values.allocate))

@@ -1,6 +1,16 @@
-"""The parameters of planning: how much of the budget a plan leaves unused, and how often it is mended."""
+"""What is set before steps run: PyTorch's allocator, and how much of the budget a plan leaves unused."""
 
+import os
 from dataclasses import dataclass
+
+#: Free memory is joined by remapping pages, so that fragments add up.
+_SETTING = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+_SET_BY = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+
+
+def allocator_variables() -> tuple[tuple[str, str], ...]:
+    """The environment variables to set for PyTorch's allocator, as (name, value); () if the environment has some."""
+    return () if any(name in os.environ for name in _SET_BY) else (_SETTING,)
 
 
 @dataclass(frozen=True)
@@ -12,8 +22,8 @@ class PlanningParameters:
     """
 
     max_repairs: int = 8
-    """Mended plans per kind of step. 3 at first, 4 with the allocator's cap, 6 with margins that doubled, and 8 since
-    "mended plans are the cheapest that are left to try". 0: no plan is mended, or in an arena once."""
+    """Mended plans per step signature. 3 at first, 4 with the allocator's cap, 6 with margins that doubled, and 8 since
+    "replanned plans are the cheapest that are left to try". 0: no plan is replanned, or in an arena once."""
 
     first_margin_divisor: int = 50
     """The first plan on a GPU leaves a fiftieth of the budget for what the caching allocator cannot use. Added with the
@@ -23,38 +33,40 @@ class PlanningParameters:
     """Margins that are tried for one plan, each halfway from the one before to the margin so far. Added with "margins
     that double" as the number of smaller margins after a failure. 1: only the margin that was asked for."""
 
-    proving_steps: int = 3
-    """Successive steps that keep to the budget before a plan is proven: what the allocator has free, and where, differs
-    from step to step. Added in "a plan is proven by three steps in a row". 1: the first step proves it."""
+    validating_steps: int = 3
+    """Successive steps that keep to the budget before a plan is validated: what the allocator has free, and where, differs
+    from step to step. Added in "a plan is validated by three steps in a row". 1: the first step validates it."""
 
     warm_up_steps: int = 3
     """Steps by a new plan that may take memory from the device or give it back while the caching allocator's segments
-    take their shape; by the next that does, in steps of one kind that follow each other, the plan is mended. Added in
-    "a plan is mended until its steps leave the device's memory alone". `sys.maxsize`: it is never mended for that."""
+    take their shape; by the next that does, in steps of one signature that follow each other, the plan is replanned.
+    Added in "a plan is replanned until its steps leave the device's memory alone". `sys.maxsize`: it is never replanned
+    for that."""
 
     retry_ns: float = 4.1e6
     """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
     unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted.
-    Added with `warm_up_steps`. 0.0: plans are mended for that only where it costs nothing."""
+    Added with `warm_up_steps`. 0.0: plans are replanned for that only where it costs nothing."""
 
     least_margin: float = 0.01
-    """The least margin of a mended plan, as a share of the budget. 0.02 with the allocator's cap, and 0.01 since
+    """The least margin of a replanned plan, as a share of the budget. 0.02 with the allocator's cap, and 0.01 since
     "margins that double". 0.0: no least margin."""
 
     margin_growth: float = 1.5
-    """A mended plan leaves at least this many times the largest margin tried so far. Margins doubled before "mended
+    """A replanned plan leaves at least this many times the largest margin tried so far. Margins doubled before "replanned
     plans are the cheapest that are left to try". 1.0: margins grow only by the bytes that a step was over."""
 
     margin_growth_once: float = 2.0
     """The same where a margin cannot be approached in small steps: for the first step of a program, which runs once,
     and for steps that ran out of memory or were not steady, whose excess is unknown ("a plan whose step ran out of
-    memory is mended by larger margins at once"). Equal to `margin_growth`: no difference is made."""
+    memory is replanned by larger margins at once"). Equal to `margin_growth`: no difference is made."""
 
     equal_excess_bytes: int = 20 << 20
     """On a GPU, plans whose excess differs by no more than a page of an expandable segment, 20 MiB, count as equally
-    close to the budget. Added in "mended plans are the cheapest that are left to try". 0: the smallest excess wins."""
+    close to the budget. Added in "replanned plans are the cheapest that are left to try". 0: the smallest excess
+    wins."""
 
     keep_calls_factor: float = 2.0
-    """Where a step needs more than the budget divided by this, its proven plan keeps the call of every op, so that any
+    """Where a step needs more than the budget divided by this, its validated plan keeps the call of every op, so that any
     value can be evicted if a step leaves the plan. Added in "plans that nearly fill the budget keep all calls".
     `math.inf`: always; 0.0: only the calls that the plan itself runs again."""

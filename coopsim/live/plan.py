@@ -1,7 +1,7 @@
 """A schedule as actions before, around and after each dispatched op of a step. Knows no torch.
 
-The tape is the list of these ops, views included; each is an entry. What the plan does at an entry is its row. A value
-is a version of a storage's bytes, as (number of the storage, version).
+The op log is the list of these ops, views included; each is an entry. What the plan does at an entry is its row. A
+value is a version of a storage's bytes, as (number of the storage, version).
 """
 
 import math
@@ -12,15 +12,15 @@ from itertools import takewhile
 from typing import Any, Protocol
 
 from coopsim.live.actions import Action as PlanAction
-from coopsim.live.actions import Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
+from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.host.plan_copies import copies_of
 from coopsim.live.host_time import StepTime
-from coopsim.live.plan_copies import copies_of
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Role
 from coopsim.validate.program import Program, Value
 
-AWAY = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
+ON_HOST = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
@@ -37,7 +37,7 @@ class Entry(Protocol):
 
 @dataclass(slots=True)
 class Row:
-    """What a plan does at one entry of the tape.
+    """What a plan does at one entry of the op log.
 
     look, find: (position, storage) of the operands and of the results that the plan watches. makes: the values after
     the op. before: actions before it. copies: values to copy before it, as the op overwrites them and they are needed
@@ -64,7 +64,7 @@ class Row:
 
 
 class Plan:
-    """A schedule of a recorded step, by rows of its tape.
+    """A schedule of a recorded step, by rows of its op log.
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
     there is room for everything; then the plan only recognises the step. finds: storages that are to be known when
@@ -75,7 +75,7 @@ class Plan:
         self,
         trace: Trace,
         schedule: Schedule,
-        tape: Sequence[Entry],
+        op_log: Sequence[Entry],
         *,
         everything: bool,
         evict: bool = True,
@@ -93,7 +93,7 @@ class Plan:
         self._evicted: set[Value] = set()
         self._offloaded: set[Value] = set()
         self.early: set[int] = set()  #: storages that are offloaded before an op of the step has used them
-        self.away: dict[int, int] = {}  #: storages on the host at both ends of the step, and where in its area
+        self.on_host: dict[int, int] = {}  #: storages on the host at both ends of the step, and where in its area
         self.host_bytes = 0  #: of the host's area, for what is offloaded
         self._again: set[int] = set()
         if evict:
@@ -104,17 +104,17 @@ class Plan:
         self._maker = {value: op for op, values in enumerate(self.program.writes) for value in values}
         ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
         self._calls = self._with_ancestors(ops)
-        self.rows = self._rows(tape)
+        self.rows = self._rows(op_log)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
         self.table: Any = None  #: the rows as the observer reads them (observer.Table), once one has followed the plan
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))
         sizes = self.trace.bytes.tolist()
-        copies = copies_of(rows, self.program.reads, {s: sizes[s] for s in schedule.header.get(AWAY, ())})
-        self.host_bytes, self.away = copies.nbytes, copies.places
-        self._offloaded.update((s, 0) for s in self.away)
-        self.early.update(self.away)
+        copies = copies_of(rows, self.program.reads, {s: sizes[s] for s in schedule.header.get(ON_HOST, ())})
+        self.host_bytes, self.on_host = copies.nbytes, copies.places
+        self._offloaded.update((s, 0) for s in self.on_host)
+        self.early.update(self.on_host)
         pending: list[PlanAction] = []
         targets: list[Value] = []
         run: Recompute | None = None
@@ -145,7 +145,7 @@ class Plan:
                     targets.remove(value)  # allocated for the copy, and not for what an op makes
                     pending.append(Fetch(value))
                 case Action.EVICT if i in copies.leaves:
-                    pending.append(Leave(value))
+                    pending.append(EvictOffloaded(value))
                     dropped[value].append(at + (run is not None))
                 case Action.EVICT if storage >= 0:
                     self._evicted.add(value)
@@ -178,7 +178,7 @@ class Plan:
                 stack += [self._maker[v] for v in self.program.reads[op] if v in self._maker]
         return found
 
-    def _rows(self, tape: Sequence[Entry]) -> list[Row]:
+    def _rows(self, op_log: Sequence[Entry]) -> list[Row]:
         reads, writes = self.program.reads, self.program.writes
         watch = self.watched = {*self.finds, *(s for s, _ in self._evicted | self._offloaded)}
         watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
@@ -186,10 +186,10 @@ class Plan:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
         rows, outside = [], self._outside()
         seen: set[int] = set()
-        for entry in tape:
+        for entry in op_log:
             op = entry.op
-            gone = (a.value[0] for a in self._before.get(op, ()) if op >= 0 and isinstance(a, Offload))
-            self.early |= {s for s in gone if s not in seen}
+            evicted = (a.value[0] for a in self._before.get(op, ()) if op >= 0 and isinstance(a, Offload))
+            self.early |= {s for s in evicted if s not in seen}
             seen.update(entry.inputs, entry.results)
             rows.append(
                 Row(

@@ -1,4 +1,4 @@
-"""Plan files: recorded kinds of step and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ from typing import Any
 from coopsim import schedule as schedules
 from coopsim.files import replacing
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace import file as traces
@@ -20,12 +20,12 @@ from coopsim.types import CoopsimError
 
 VERSION = 2  #: 1 had no copies to the host
 _HEAD = "plan.json"
-_MANY = 4096  #: kinds that are read of a file, at most
+_MANY = 4096  #: signatures that are read of a file, at most
 
 
 @dataclass(frozen=True)
 class Line:
-    """A dispatched op of a recorded step, as tape.Taped, with op and types by name."""
+    """A dispatched op of a recorded step, as op log.LoggedOp, with op and types by name."""
 
     func: str
     shapes: list[list[list[Any]]]  #: of operands, of results: for each tensor the sizes and then the type
@@ -37,19 +37,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Planned:
-    """A kind of step in a file (kinds.Kind). schedule: None if it has no plan, and then `why` says why.
+    """A step signature in a file (signatures.Signature). schedule: None if it has no plan, and then `why` says why.
 
     first: it makes the optimizer's state, so only a program's first step is of it. margin: bytes of the budget that its
-    plan leaves unused, for what the allocator cannot use.
+    plan leaves unused, for what the allocator cannot use. finished: no better plan was found, and none is to be sought.
     """
 
     trace: Trace
-    tape: list[Line]
+    op_log: list[Line]
     decided: int
     first: bool = False
     schedule: Schedule | None = None
     why: str = ""
     margin: int = 0
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Header:
     others_bytes: what the allocator hands out to others than the program's storages, such as cuBLAS's workspaces.
     torch: its version. device: "cuda" or "cpu". command: the title of the program. arena: whether the steps ran in an
     arena, and all requests of their plans have addresses. hosting: what plans may use of the host; None: they do not
-    offload.
+    offload. card: of the machine that the plans were kept on; "" for the CPU, and for any. steady: False if replanning
+    the plans did not end that steps take memory from the GPU or give it back.
     """
 
     budget_bytes: int
@@ -71,6 +73,8 @@ class Header:
     plan_version: int = VERSION
     arena: bool = False
     hosting: Hosting | None = None
+    card: str = ""
+    steady: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,16 @@ class PlanFile:
     """The contents of a plan file."""
 
     header: Header
-    kinds: Sequence[Planned] = field(default_factory=list)
+    signatures: Sequence[Planned] = field(default_factory=list)
 
 
 def save(plan: PlanFile, path: str | Path) -> None:
     """Write a plan file, whole or not at all, in place of one that is there. The same plans give the same bytes."""
     head = asdict(plan.header) | {
-        "kinds": [{"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin} for k in plan.kinds]
+        "kinds": [
+            {"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin, "finished": k.finished}
+            for k in plan.signatures
+        ]
     }
     with (
         tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
@@ -92,14 +99,14 @@ def save(plan: PlanFile, path: str | Path) -> None:
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         _put(archive, _HEAD, json.dumps(head, indent=1, sort_keys=True).encode())
-        for i, kind in enumerate(plan.kinds):
+        for i, signature in enumerate(plan.signatures):
             file = Path(folder, "table")
-            traces.save(kind.trace, file)
+            traces.save(signature.trace, file)
             _put(archive, f"{i}/trace.parquet", file.read_bytes())
-            rows = [list(asdict(line).values()) for line in kind.tape]
+            rows = [list(asdict(line).values()) for line in signature.op_log]
             _put(archive, f"{i}/tape.json", json.dumps(rows, separators=(",", ":")).encode())
-            if kind.schedule is not None:
-                schedules.save(kind.schedule, file)
+            if signature.schedule is not None:
+                schedules.save(signature.schedule, file)
                 _put(archive, f"{i}/schedule.parquet", file.read_bytes())
 
 
@@ -108,7 +115,7 @@ def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def load(path: str | Path) -> PlanFile:
-    """Read a plan file. Raises LiveError if it is missing, damaged, of another kind or of a newer coopsim."""
+    """Read a plan file. Raises LiveError if it is missing, damaged, of another signature or of a newer coopsim."""
     try:
         with zipfile.ZipFile(path) as archive:
             head = json.loads(archive.read(_HEAD))
@@ -116,9 +123,9 @@ def load(path: str | Path) -> PlanFile:
                 raise LiveError(
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
-            kinds = [_kind(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
+            signatures = [_kind(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
             hosting = head.pop("hosting", None)
-            return PlanFile(Header(**head, hosting=Hosting(**hosting) if hosting else None), kinds)
+            return PlanFile(Header(**head, hosting=Hosting(**hosting) if hosting else None), signatures)
     except FileNotFoundError:
         raise LiveError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -142,11 +149,12 @@ def _kind(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
         if f"{i}/schedule.parquet" in archive.namelist():
             file.write_bytes(archive.read(f"{i}/schedule.parquet"))
             schedule = schedules.load(file)
-    tape = [Line(*row) for row in json.loads(archive.read(f"{i}/tape.json"))]
-    for line in tape:
+    op_log = [Line(*row) for row in json.loads(archive.read(f"{i}/tape.json"))]
+    for line in op_log:
         numbers = [*line.inputs, *line.results]
         if not (-1 <= line.op < trace.n_ops and all(-1 <= s < trace.n_storages for s in numbers)):
-            raise ValueError("its tape is not of its trace")
+            raise ValueError("its op_log is not of its trace")
     if schedule is not None and schedule.header.get("trace") != trace.content_hash:
         raise ValueError("its schedule is not of its trace")
-    return Planned(trace, tape, about["decided"], about["first"], schedule, about["why"], about["less_bytes"])
+    decided, first, finished = about["decided"], about["first"], bool(about.get("finished"))
+    return Planned(trace, op_log, decided, first, schedule, about["why"], about["less_bytes"], finished)

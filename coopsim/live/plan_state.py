@@ -1,7 +1,7 @@
-"""The plan of one kind of step, and what its steps have shown about it. Knows no torch.
+"""The plan of one step signature, and what its steps have shown about it. Knows no torch.
 
-A kind is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves of
-the budget.
+A signature is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves
+of the budget.
 """
 
 from dataclasses import dataclass, field
@@ -39,18 +39,19 @@ class Failure:
 
 @dataclass(eq=False)
 class PlanState:
-    """A kind is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
+    """A signature is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
 
-    On trial, `keep` counts the steps that kept to the budget until `prove` makes the plan *proven*; `allocate` counts
-    those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or steps
-    that do not become steady, after which another schedule is adopted; `finish` ends that, and the plan stays as it is.
+    On trial, `keep` counts the steps that kept to the budget until `validate` makes the plan *validated*; `allocate`
+    counts those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or
+    steps that do not become steady, after which another schedule is adopted; `finish` ends that, and the plan stays as
+    it is.
     """
 
     schedule: Schedule | None = None
     plan: Plan | None = None  #: the schedule as steps follow it; set by `follow`, after each `adopt`
     margin: int = 0  #: bytes of the budget that the plan leaves unused
     why: str = ""  #: why there is no plan; "" if there is one
-    proven: bool = False
+    validated: bool = False
     kept: int = 0  #: steps by this plan that kept to the budget and were steady
     allocating: int = 0  #: steps by this plan that kept to it, and took memory from the device or gave it back
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
@@ -69,7 +70,7 @@ class PlanState:
     def adopt(self, candidate: Candidate) -> None:
         """Put a schedule on trial: steps that keep to the budget are counted from 0 again. `follow` has to be next."""
         self.schedule, self.margin = candidate.schedule, candidate.margin
-        self.proven, self.kept, self.allocating, self.why = False, 0, 0, ""
+        self.validated, self.kept, self.allocating, self.why = False, 0, 0, ""
 
     def follow(self, plan: Plan) -> None:
         """Let steps go by this plan, which was made from the schedule."""
@@ -92,9 +93,9 @@ class PlanState:
         """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""
         self.kept, self.allocating = 0, self.allocating + 1
 
-    def prove(self) -> None:
+    def validate(self) -> None:
         """Note that the plan has been seen to keep to the budget, and drop what else was tried or waits to be."""
-        self.proven = True
+        self.validated = True
         self.failures, self.candidates = [], []
 
     def fail(self, excess: int, *, ran_out: bool = False, retries: int = 0) -> None:
@@ -111,6 +112,6 @@ class PlanState:
         self.finished = True
 
     def restore(self, candidate: Candidate) -> None:
-        """Go back to a schedule that was followed before, as no other was found. What it has proven still counts."""
+        """Go back to a schedule that was followed before, as no other was found. What it has validated still counts."""
         self.schedule, self.margin, self.why = candidate.schedule, candidate.margin, ""
         self.finish()

@@ -5,14 +5,14 @@ does. If the program frees or overwrites it, nothing that comes from it can be r
 """
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 
-from coopsim.live import hollow
-from coopsim.live.cells import Cell, Value
+from coopsim.live import emptied
+from coopsim.live.residency import Residency
 from coopsim.live.streams import guard
-from coopsim.live.values import Values
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.live.victims import Victims
 from coopsim.observe.torch_private import storage_at, storage_use_count
 from coopsim.types import Role
@@ -20,6 +20,9 @@ from coopsim.types import Role
 _EVERY = 16  #: ops between two looks at the small roots; at the others after each op
 #: Lives as long as the program's model; gradients are not worth it, as what comes from them is not evicted.
 _STAYS = {Role.PARAMETER, Role.OPTIMIZER_STATE, Role.GRADIENT}
+
+
+Copy = Callable[[torch.UntypedStorage], torch.UntypedStorage]  #: makes a new storage with the same bytes
 
 
 class Roots:
@@ -30,33 +33,35 @@ class Roots:
     cannot be made again once a root is lost is a root itself from then on.
     """
 
-    def __init__(self, values: Values, victims: Victims, small: float) -> None:
-        self._values, self._victims, self._small = values, victims, small
-        self._read: dict[Cell, tuple[int, torch.UntypedStorage]] = {}  # version and storage, which the program has
-        self._large: list[Cell] = []  # of these, those that are not small
+    def __init__(self, residency: Residency, victims: Victims, small: float) -> None:
+        self._residency, self._victims, self._small = residency, victims, small
+        self._read: dict[
+            TrackedStorage, tuple[int, torch.UntypedStorage]
+        ] = {}  # version and storage, which the program has
+        self._large: list[TrackedStorage] = []  # of these, those that are not small
         self._kept: dict[Value, int] = {}  # what only we have, with its bytes
         self._looks = 0
 
     def read(self, found: Iterable[Value]) -> None:
         """Take note of the roots among the values that an op reads."""
-        for cell, version in found:
-            if version in cell.makers or cell in self._read or version in cell.held:
+        for tracked, version in found:
+            if version in tracked.makers or tracked in self._read or version in tracked.held:
                 continue
-            storage = cell.ref()
-            if storage is None or cell.gone or self._values.ledger.role(cell.key) in _STAYS:
+            storage = tracked.ref()
+            if storage is None or tracked.evicted or self._residency.ledger.role(tracked.key) in _STAYS:
                 continue
-            self._read[cell] = version, storage
-            if cell.nbytes >= self._small:
-                self._large.append(cell)
+            self._read[tracked] = version, storage
+            if tracked.nbytes >= self._small:
+                self._large.append(tracked)
 
-    def before_change(self, changed: Iterable[Cell], leave: Collection[Cell]) -> None:
-        """Copy small roots that the next op overwrites, if an op has read them. leave: cells not to be evicted."""
-        for cell in changed:
-            known = self._read.pop(cell, None)
-            if known is None or cell.nbytes >= self._small or cell.version != known[0] or cell.gone:
+    def before_change(self, changed: Iterable[TrackedStorage], copy: Copy) -> None:
+        """Copy small roots, by `copy`, that the next op overwrites, if an op has read them."""
+        for tracked in changed:
+            known = self._read.pop(tracked, None)
+            if known is None or tracked.nbytes >= self._small or tracked.version != known[0] or tracked.evicted:
                 continue
-            cell.held[cell.version] = self._values.copy(known[1], leave)
-            self._kept[cell, cell.version] = cell.nbytes
+            tracked.held[tracked.version] = copy(known[1])
+            self._kept[tracked, tracked.version] = tracked.nbytes
 
     def overwritten(self, value: Value) -> bool:
         """Whether an op that overwrites a value makes what comes from it impossible to recompute."""
@@ -76,27 +81,27 @@ class Roots:
         """Take over the memory of roots that the program has freed since the last look."""
         self._looks += 1
         every = not self._looks % _EVERY
-        for cell in list(self._read) if every else self._large:
-            if cell in self._read and _is_ours(self._read[cell]):
-                self._take_over(cell)
+        for tracked in list(self._read) if every else self._large:
+            if tracked in self._read and _is_ours(self._read[tracked]):
+                self._take_over(tracked)
         if every:
-            self._large = [cell for cell in self._large if cell in self._read]
+            self._large = [tracked for tracked in self._large if tracked in self._read]
 
-    def release(self, leave: Collection[Cell]) -> int:
+    def release(self, protected: Collection[TrackedStorage]) -> int:
         """Free the largest root that only we have and that is not worth it, and return its bytes; 0 if there is none.
 
         It is worth it if something is evicted that comes from it, or more than its bytes could not be without it. None
-        of `leave` is freed.
+        of `protected` is freed.
         """
         for value, nbytes in sorted(self._kept.items(), key=lambda item: -item[1]):
             if nbytes < self._small:
                 break
-            if value[0] in leave:
+            if value[0] in protected:
                 continue
             frontier = self._victims.frontier(value)
             if frontier is None or any(one[1] in one[0].held and one not in self._kept for one in frontier):
                 continue
-            if sum(cell.nbytes for cell, _ in frontier) <= nbytes:
+            if sum(tracked.nbytes for tracked, _ in frontier) <= nbytes:
                 self._drop(value)
                 self._pass_on(frontier)
                 return nbytes
@@ -108,29 +113,29 @@ class Roots:
         self._large.clear()
         self._kept.clear()
 
-    def _take_over(self, cell: Cell) -> None:
-        version, storage = self._read.pop(cell)
-        if cell.gone or cell.version != version:  # sent to the host, or overwritten
+    def _take_over(self, tracked: TrackedStorage) -> None:
+        version, storage = self._read.pop(tracked)
+        if tracked.evicted or tracked.version != version:  # sent to the host, or overwritten
             return
         own = storage_at(0, storage.device, storage.nbytes())
-        hollow.fill(own, storage)
-        self._values.ledger.emptied(storage)
-        self._values.enter(own)
-        cell.held[version] = own
-        self._kept[cell, version] = cell.nbytes
+        emptied.fill(own, storage)
+        self._residency.ledger.emptied(storage)
+        self._residency.enter(own)
+        tracked.held[version] = own
+        self._kept[tracked, version] = tracked.nbytes
 
     def _pass_on(self, frontier: Iterable[Value]) -> None:
         """Let values be roots that could be made until now."""
-        for cell, version in frontier:
-            del cell.makers[version]
+        for tracked, version in frontier:
+            del tracked.makers[version]
         self.read(frontier)
 
     def _drop(self, value: Value) -> None:
         del self._kept[value]
-        cell, version = value
-        storage = cell.held.pop(version, None)
+        tracked, version = value
+        storage = tracked.held.pop(version, None)
         if storage is not None:
-            for stream in cell.streams:
+            for stream in tracked.streams:
                 guard(storage, stream)
 
 

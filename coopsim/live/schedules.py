@@ -13,7 +13,7 @@ import numpy as np
 
 from coopsim import allocators, metrics, policies
 from coopsim.allocators import Allocator
-from coopsim.live.hosting import STAYS, Hosting, copying
+from coopsim.live.host.hosting import STAYS, Hosting, copying
 from coopsim.live.plan import HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions

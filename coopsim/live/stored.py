@@ -1,6 +1,6 @@
-"""Writes the kinds of step of this process to plan files, and reads them. Files name ops and types.
+"""Writes the step signatures of this process to plan files, and reads them. Files name ops and types.
 
-A kind is a recorded step that stands for all that dispatch the same ops on the same sizes (kinds.py).
+A signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from coopsim.live import plan_file
-from coopsim.live.device import GRANULE
+from coopsim.live.device import GRANULE, card
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
-from coopsim.live.kinds import Kind
+from coopsim.live.host.hosting import Hosting
+from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
 from coopsim.live.plan_state import PlanState
-from coopsim.live.tape import Shapes, Taped
+from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
 from coopsim.text import human
@@ -29,7 +29,7 @@ def header(
     limit: int | None,
     policy: Policy | str,
     others_bytes: int,
-    kind: str,
+    signature: str,
     command: str,
     *,
     arena: bool,
@@ -37,36 +37,53 @@ def header(
 ) -> Header:
     """The header of a plan file that this process writes.
 
-    limit: the budget in bytes; None: steps were only recorded. kind: of the device, "cuda" or "cpu". The other
+    limit: the budget in bytes; None: steps were only recorded. signature: of the device, "cuda" or "cpu". The other
     arguments are fields of Header.
     """
     name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, kind, command, arena=arena, hosting=hosting)
+    return Header(limit or 0, name, others_bytes, torch.__version__, signature, command, arena=arena, hosting=hosting)
 
 
-def save(kinds: Sequence[Kind], path: str, head: Header) -> None:
-    """Write kinds of step and their schedules to a plan file, whole or not at all."""
-    plan_file.save(PlanFile(head, [_planned(kind) for kind in kinds]), path)
+def save(signatures: Sequence[Signature], path: str, head: Header) -> None:
+    """Write step signatures and their schedules to a plan file, whole or not at all."""
+    plan_file.save(PlanFile(head, [_planned(signature) for signature in signatures]), path)
 
 
-def _planned(kind: Kind) -> Planned:
-    state, lines = kind.state, _lines_of(kind.tape)
-    return Planned(kind.trace, lines, kind.decided, kind.first, state.schedule, state.why, state.margin)
+def _planned(signature: Signature) -> Planned:
+    state, lines = signature.state, _lines_of(signature.op_log)
+    return Planned(
+        signature.trace,
+        lines,
+        signature.decided,
+        signature.first,
+        state.schedule,
+        state.why,
+        state.margin,
+        state.finished,
+    )
 
 
 class Loaded:
-    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match."""
+    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    cached: it is this program's own of an earlier start, with the same arguments.
+    """
+
+    def __init__(self, path: str, *, cached: bool = False) -> None:
+        self._path, self._cached = path, cached
         self._file = plan_file.load(path)
         self.others_bytes = self._file.header.others_bytes
         if not self._file.header.budget_bytes:
             raise LiveError(f"{path} has steps that were recorded, and no plan")
 
     def limit(self, asked: int | None, *, share: bool) -> int:
-        """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's."""
+        """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's.
+
+        If cached, it is the plan's, also for a share.
+        """
         own = self._file.header.budget_bytes
+        if self._cached:
+            return own
         if share or (asked is not None and asked < own):
             what = "a share" if share or asked is None else human(asked)
             raise LiveError(f"{self._path} is a plan for {human(own)}, and the budget is {what}; leave --memory out")
@@ -78,38 +95,53 @@ class Loaded:
         return self._file.header.hosting
 
     def policy(self, asked: Policy | str) -> str:
-        """The plan's policy, which plans steps of new kinds, too. LiveError if another was asked for."""
+        """The plan's policy, which plans steps of new signatures, too. LiveError if another was asked for."""
         own = self._file.header.policy
         if asked not in (_DEFAULT, own):
             raise LiveError(f"{self._path} is a plan by {own}; leave --policy out")
         return own
 
-    def kinds(self, device: str) -> list[Kind]:
-        """The kinds of step in the file, with their schedules. LiveError if they are for another device."""
+    def signatures(self, device: str) -> list[Signature]:
+        """The step signatures in the file, with their schedules. LiveError if they are for another device.
+
+        If cached, none if they do not match.
+        """
+        try:
+            return self._kinds(device)
+        except LiveError:
+            if not self._cached:
+                raise
+            return []
+
+    def _kinds(self, device: str) -> list[Signature]:
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
-        return [self._kind(planned) for planned in self._file.kinds]
+        if self._cached and self._file.header.card != card(device):
+            raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
+        return [self._kind(planned) for planned in self._file.signatures]
 
-    def _kind(self, planned: Planned) -> Kind:
-        tape = _tape_of(planned.tape, self._path)
+    def _kind(self, planned: Planned) -> Signature:
+        op_log = _op_log_of(planned.op_log, self._path)
         peak = peak_bytes(planned.trace, GRANULE)
         state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
-        return Kind(planned.trace, tape, planned.decided, peak, planned.first, state)
+        state.finished = planned.finished and self._cached  # on another machine steps may do better
+        return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
 
 
-def _lines_of(tape: Sequence[Entry]) -> list[Line]:
-    """The tape as the file has it. Which parameters were operands is left out: it means nothing to another process."""
+def _lines_of(op_log: Sequence[Entry]) -> list[Line]:
+    """The op log as the file has it. Which parameters were operands is left out: it means nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:
         return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
 
     return [
-        Line(str(t.func), [plain(t.shapes[0]), plain(t.shapes[1])], t.inputs, t.results, t.op, t.mutable) for t in tape
+        Line(str(t.func), [plain(t.shapes[0]), plain(t.shapes[1])], t.inputs, t.results, t.op, t.mutable)
+        for t in op_log
     ]
 
 
-def _tape_of(lines: list[Line], file: str) -> list[Taped]:
-    """The tape with ops and types of this process. LiveError if it does not have one. file: for the message."""
+def _op_log_of(lines: list[Line], file: str) -> list[LoggedOp]:
+    """The op log with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:
         return tuple((*sizes, _dtype(name, file)) for *sizes, name in shapes)
@@ -119,7 +151,7 @@ def _tape_of(lines: list[Line], file: str) -> list[Taped]:
         if line.func not in found:
             found[line.func] = _op(line.func, file)
     return [
-        Taped(
+        LoggedOp(
             found[line.func],
             (exact(line.shapes[0]), exact(line.shapes[1]), None),
             line.inputs,

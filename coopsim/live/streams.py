@@ -1,8 +1,8 @@
 """Orders recomputations among the program's CUDA streams.
 
 The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
-missing, waits for all streams of the step, and every other stream waits for it before its next op. A cell is a storage
-of the step (cells.py).
+missing, waits for all streams of the step, and every other stream waits for it before its next op. A tracked storage is
+a storage of the step (tracked.py).
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.cells import Cell
+from coopsim.live.tracked import TrackedStorage
 from coopsim.observe.torch_private import current_autograd_node
 
 
@@ -22,34 +22,34 @@ class Streams:
         self._again: dict[torch.cuda.Stream, int] = {}  # by stream, ops that were run again
         self._waited: dict[tuple[torch.cuda.Stream, torch.cuda.Stream], int] = {}
         self._node: Any = None  # of autograd, whose ops ran last
-        self._of_node: set[Cell] = set()
+        self._of_node: set[TrackedStorage] = set()
 
-    def use(self, cells: Iterable[Cell]) -> None:
-        """Note that the program's next op, on the current stream, uses these cells, and wait for recomputations."""
+    def use(self, storages: Iterable[TrackedStorage]) -> None:
+        """Note that the program's next op, on the current stream, uses these tracked storages, and wait for recomputations."""
         stream = torch.cuda.current_stream()
         self.seen.add(stream)
-        for cell in cells:
-            cell.streams.add(stream)
-            storage = cell.ref() if cell.made_again else None
+        for tracked in storages:
+            tracked.streams.add(stream)
+            storage = tracked.ref() if tracked.made_again else None
             if storage is not None:  # when the program lets it go, it knows only of the block that it was given
                 guard(storage, stream)
         self._wait(stream)
 
-    def made(self, cells: Iterable[Cell]) -> None:
-        """Note that the program's latest op, on the current stream, has made these cells."""
+    def made(self, storages: Iterable[TrackedStorage]) -> None:
+        """Note that the program's latest op, on the current stream, has made these tracked storages."""
         node = current_autograd_node() if len(self.seen) > 1 else None
         if node is not self._node:
             self._node = node
             self._of_node.clear()
         if node is not None:
-            self._of_node.update(cells)
+            self._of_node.update(storages)
 
-    def needs(self, cell: Cell) -> bool:
-        """Whether a cell must not be evicted: made by the running node of autograd, which reads addresses when it ends.
+    def needs(self, tracked: TrackedStorage) -> bool:
+        """Whether a tracked storage must not be evicted: made by the running node of autograd, which reads addresses when it ends.
 
         It reads its gradients' addresses past any dispatcher.
         """
-        return cell in self._of_node and current_autograd_node() is self._node
+        return tracked in self._of_node and current_autograd_node() is self._node
 
     def before_again(self) -> None:
         """Let the current stream, on which an op is about to run again, wait for all others."""

@@ -1,14 +1,14 @@
 """Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness.
 
 That quotient is its score. Staleness is the number of ops since the value was last used, plus 1. A cost is a sum of
-Call.cost: in ns in steps that were recorded, else in bytes. A cell is a storage of the step, and a call an op that can
-be run again (cells.py).
+Call.cost: in ns in steps that were recorded, else in bytes. A tracked storage is one of the step, and a call an op that
+can be run again (tracked.py).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from coopsim.live.cells import Call, Cell, Value
-from coopsim.live.values import Values
+from coopsim.live.residency import Residency, Where
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, Value
 from coopsim.types import Role
 
 _ANCESTORS = 32  #: calls that a score adds up, at most
@@ -18,45 +18,51 @@ _FAR = 8  #: factor on the cost of a value that needs more calls than these
 class Victims:
     """The values of a step that can be evicted, with their scores.
 
-    cells: all of the step. made: those that it has made so far. now: the number of ops so far. ends: values that the
-    running op overwrites and no call of the step can make. least_bytes: smaller cells are evicted only to free an
-    address range.
+    storages: all of the step. now: the number of ops so far. least_bytes: smaller tracked storages are evicted only to
+    free an address range.
     """
 
-    def __init__(self, values: Values, least_bytes: float) -> None:
-        self._values, self._least_bytes = values, least_bytes
-        self.cells: list[Cell] = []
-        self.made: list[Cell] = []
+    def __init__(self, residency: Residency, storages: TrackedStorages, least_bytes: float) -> None:
+        self._residency, self._storages, self._least_bytes = residency, storages, least_bytes
         self.now = 0
-        self.ends: set[Value] = set()
+        self._ends: set[Value] = set()
 
-    def best(self, leave: Collection[Cell]) -> Cell | None:
-        """The cell with the least score, except those in `leave`; None if nothing can be evicted."""
+    def op_begins(self) -> None:
+        """Count the op that runs next."""
+        self.now += 1
+        self._ends = set()
+
+    def end(self, values: Iterable[Value]) -> None:
+        """Take note that the running op overwrites these values, which no call of the step can make."""
+        self._ends = set(values)
+
+    def best(self, protected: Collection[TrackedStorage]) -> TrackedStorage | None:
+        """The tracked storage with the least score, except those in `protected`; None if nothing can be evicted."""
         best, least = None, float("inf")
-        for cell in self._evictable(leave, self._least_bytes):
-            score = self._cost(cell) / (cell.nbytes * (self.now - cell.touched + 1))
-            if score < least and self._can_be_made(cell):
-                best, least = cell, score
+        for tracked in self._evictable(protected, self._least_bytes):
+            score = self._cost(tracked) / (tracked.nbytes * (self.now - tracked.touched + 1))
+            if score < least and self._can_be_made(tracked):
+                best, least = tracked, score
         return best
 
-    def oldest(self, leave: Collection[Cell]) -> Cell | None:
-        """The cell that was used longest ago, except those in `leave`, whether or not it can be recomputed."""
-        return min(self._evictable(leave, self._least_bytes), key=lambda cell: cell.touched, default=None)
+    def oldest(self, protected: Collection[TrackedStorage]) -> TrackedStorage | None:
+        """The tracked storage that was used longest ago, except those in `protected`, whether or not it can be recomputed."""
+        return min(self._evictable(protected, self._least_bytes), key=lambda tracked: tracked.touched, default=None)
 
-    def movable(self, leave: Collection[Cell]) -> list[Cell]:
-        """All cells that the step has made and may lose, of any size, except those in `leave`."""
-        return list(self._evictable(leave, 0))
+    def movable(self, protected: Collection[TrackedStorage]) -> list[TrackedStorage]:
+        """All tracked storages that the step has made and may lose, of any size, except those in `protected`."""
+        return list(self._evictable(protected, 0))
 
-    def prices(self, leave: Collection[Cell]) -> dict[Cell, float]:
-        """The cost of recomputing each cell that can be evicted ÷ its staleness, except those in `leave`."""
-        found = [cell for cell in self.movable(leave) if self._can_be_made(cell)]
-        return {cell: self._cost(cell) / (self.now - cell.touched + 1) for cell in found}
+    def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
+        """The cost of recomputing each tracked storage that can be evicted ÷ its staleness, except those in `protected`."""
+        found = [tracked for tracked in self.movable(protected) if self._can_be_made(tracked)]
+        return {tracked: self._cost(tracked) / (self.now - tracked.touched + 1) for tracked in found}
 
-    def roots(self, cell: Cell) -> list[Value]:
-        """The roots of a cell: the values that it is recomputed from in the end, which no call of the step makes."""
+    def roots(self, tracked: TrackedStorage) -> list[Value]:
+        """The roots of a tracked: the values that it is recomputed from in the end, which no call of the step makes."""
         found: list[Value] = []
         seen: set[Value] = set()
-        stack: list[Value] = [(cell, cell.version)]
+        stack: list[Value] = [(tracked, tracked.version)]
         while stack:
             value = stack.pop()
             if value not in seen:
@@ -71,11 +77,16 @@ class Victims:
     def frontier(self, root: Value) -> list[Value] | None:
         """The values with memory that cannot be made again without a root; None if others have to be made from it."""
         lost, found = {root: True}, []
-        for cell in self.cells:
-            for version, call in cell.makers.items():
-                value = cell, version
-                if self._values.memory_of(value) is None:
-                    if cell.gone and cell.version == version and cell.ref() is not None and self._is_lost(value, lost):
+        for tracked in self._storages.all:
+            for version, call in tracked.makers.items():
+                value = tracked, version
+                if self._residency.memory_of(value) is None:
+                    if (
+                        tracked.evicted
+                        and tracked.version == version
+                        and tracked.ref() is not None
+                        and self._is_lost(value, lost)
+                    ):
                         return None
                 elif any(self._is_lost(read, lost) for read in call.reads):
                     found.append(value)
@@ -90,7 +101,7 @@ class Victims:
                 stack.pop()
                 continue
             call = value[0].makers.get(value[1])
-            there = call is None or self._values.memory_of(value) is not None or self._values.offloaded.has(value)
+            there = call is None or self._residency.where(value) is not Where.NOWHERE
             reads = call.reads if call is not None and not there else []
             todo = [read for read in reads if read not in lost]
             stack += todo
@@ -100,49 +111,51 @@ class Victims:
 
     def hang_on_ends(self) -> list[Value]:
         """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
-        if not self.ends:
+        if not self._ends:
             return []
         found = []
-        for cell in self._values.gone.values():
-            if cell.ref() is not None and not self._values.offloaded.has((cell, cell.version)):
+        for tracked in self._residency.evicted.values():
+            if tracked.ref() is not None and not self._residency.on_host((tracked, tracked.version)):
                 seen: set[Value] = set()
-                stack: list[Value] = [(cell, cell.version)]
+                stack: list[Value] = [(tracked, tracked.version)]
                 while stack:
                     value = stack.pop()
-                    if value in self.ends:
-                        found.append((cell, cell.version))
+                    if value in self._ends:
+                        found.append((tracked, tracked.version))
                         break
                     if value not in seen and value[1] in value[0].makers:
                         seen.add(value)
                         stack += value[0].makers[value[1]].reads
         return found
 
-    def _evictable(self, leave: Collection[Cell], small: float) -> Iterator[Cell]:
-        """Cells of at least `small` bytes that may be evicted, provided they can be recomputed."""
-        self.made = [cell for cell in self.made if cell.ref() is not None]
-        for cell in self.made:
-            if cell.gone or cell in leave or cell.nbytes < small or cell.version in cell.held:
+    def _evictable(self, protected: Collection[TrackedStorage], small: float) -> Iterator[TrackedStorage]:
+        """Tracked storages of at least `small` bytes that may be evicted, provided they can be recomputed."""
+        self._storages.forget_freed()
+        for tracked in self._storages.made:
+            if tracked.evicted or tracked in protected or tracked.nbytes < small or tracked.version in tracked.held:
                 continue
-            if cell.version not in cell.makers:  # a root by now (roots.py)
+            if tracked.version not in tracked.makers:  # a root by now (roots.py)
                 continue
-            if self._values.must_stay(cell):
+            if self._residency.must_stay(tracked):
                 continue
-            if self._values.ledger.role(cell.key) is Role.GRADIENT:
+            if self._residency.ledger.role(tracked.key) is Role.GRADIENT:
                 continue  # it would take the activations of its layer, which may be gone, too
-            yield cell
+            yield tracked
 
-    def _cost(self, cell: Cell) -> int:
-        """The cost of recomputing a cell, with the evicted values that it is made from."""
+    def _cost(self, tracked: TrackedStorage) -> int:
+        """The cost of recomputing a tracked storage, with the evicted values that it is made from."""
         calls: dict[Call, None] = {}
-        stack: list[Value] = [(cell, cell.version)]
+        stack: list[Value] = [(tracked, tracked.version)]
         while stack and len(calls) < _ANCESTORS:
             value = stack.pop()
             call = value[0].makers.get(value[1])
             if call is not None and call not in calls:
                 calls[call] = None
-                stack += [read for read in call.reads if self._values.memory_of(read) is None]
+                stack += [read for read in call.reads if self._residency.memory_of(read) is None]
         return sum(call.cost for call in calls) * (_FAR if stack else 1)
 
-    def _can_be_made(self, cell: Cell) -> bool:
-        """Whether a cell can be recomputed, now and after the running op: its roots have memory."""
-        return all(self._values.memory_of(root) is not None and root not in self.ends for root in self.roots(cell))
+    def _can_be_made(self, tracked: TrackedStorage) -> bool:
+        """Whether a tracked storage can be recomputed, now and after the running op: its roots have memory."""
+        return all(
+            self._residency.memory_of(root) is not None and root not in self._ends for root in self.roots(tracked)
+        )

@@ -32,7 +32,7 @@ def command(case: Case, out: Path, peak_bytes: int, batch: int | None, card: str
         watched = [sys.executable, "-m", "coopsim", "phantom", "run", *gpu, "--json", "--", *program]
         return watched if card else [sys.executable, *program[1:]]
     budget = f"{case.share:.0%}" if case.percent else f"{int(case.share * peak_bytes) >> 20}MiB"
-    live = ["live", "run", *gpu, "--memory", budget, "--json", *case.flags, "--", *program]
+    live = ["live", "run", "--no-cache", *gpu, "--memory", budget, "--json", *case.flags, "--", *program]
     return [sys.executable, "-m", "coopsim", *live]
 
 

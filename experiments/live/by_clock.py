@@ -26,12 +26,13 @@ def timed() -> Iterator[Clock]:
     import torch
 
     from coopsim.live import observer
-    from coopsim.live.cells import Call
     from coopsim.live.device import cost_model
-    from coopsim.live.engines import CudaEngines
     from coopsim.live.follow import Follow
+    from coopsim.live.following import Following
+    from coopsim.live.host.area import CudaEngines
     from coopsim.live.plan import Plan, Row
-    from coopsim.live.step import Step
+    from coopsim.live.residency import Residency
+    from coopsim.live.tracked import Call
     from coopsim.live.values import Values
     from coopsim.observe.torch_private import raw_stream
     from coopsim.phantom.control import Control
@@ -39,8 +40,8 @@ def timed() -> Iterator[Clock]:
     control, model = Control(), cost_model("cuda")
     makes: dict[tuple[int, int], int | None] = {}  # by value, the cost of the op that makes it
     costs: list[int | None] = []  # of what runs, the innermost last; None: it takes no time, on the host neither
-    begin, run, wait = Follow.begin, Step._run_planned, CudaEngines.wait
-    again, copy, move = Values.run, Values.copy, Values.move
+    begin, run, wait = Follow.begin, Following._run, CudaEngines.wait
+    again, copy, move = Values.run, Values.copy, Residency.move
     allocate, attempt = Values.allocate, Values.attempt
 
     def at(cost: int | None, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -66,17 +67,18 @@ def timed() -> Iterator[Clock]:
         makes.update((value, cost_of(self.plan, op)) for value, op in self.plan._maker.items())
         begin(self, *rest)
 
-    def running(self: Step, follow: Follow, row: Row, *rest: Any) -> Any:
-        return at(cost_of(follow.plan, row.entry.op), run, self, follow, row, *rest)
+    def running(self: Following, row: Row, *rest: Any) -> Any:
+        assert self.kind.plan is not None
+        return at(cost_of(self.kind.plan, row.entry.op), run, self, row, *rest)
 
     def running_again(self: Values, call: Call, *rest: Any) -> None:
-        cell, version = call.writes[0]
-        at(makes.get((cell.number, version), 0), again, self, call, *rest)
+        tracked, version = call.writes[0]
+        at(makes.get((tracked.number, version), 0), again, self, call, *rest)
 
     def copying(self: Values, storage: torch.UntypedStorage, *rest: Any) -> Any:
         return at(model.moving(2 * storage.nbytes()), copy, self, storage, *rest)
 
-    def moving(self: Values, storage: torch.UntypedStorage) -> None:
+    def moving(self: Residency, storage: torch.UntypedStorage) -> None:
         timing(model.moving(2 * storage.nbytes()), move, self, storage)
 
     def allocating(self: Values, *args: Any, **kwargs: Any) -> Any:
@@ -98,8 +100,9 @@ def timed() -> Iterator[Clock]:
 
     ours: dict[Any, dict[str, Any]] = {
         Follow: {"begin": beginning},
-        Step: {"_run_planned": running},
-        Values: {"run": running_again, "copy": copying, "move": moving, "allocate": allocating, "attempt": attempting},
+        Following: {"_run": running},
+        Values: {"run": running_again, "copy": copying, "allocate": allocating, "attempt": attempting},
+        Residency: {"move": moving},
         CudaEngines: {"wait": waiting},
         observer: {"find": lambda: (None, "ops are timed in Python")},
     }

@@ -1,7 +1,7 @@
 """Memory of real steps on the phantom GPU: plain, checkpointed, by plans in budgets. A CSV, and the page's tables.
 
 A process per model, on PyTorch's real caching allocator with expandable segments. Plans are made, tried with a new
-model and mended as by `coopsim live plan`; figures are those of the last try, from its first step on, under a cap
+model and replanned as by `coopsim live plan`; figures are those of the last try, from its first step on, under a cap
 of the budget. Overheads are predicted: by prices of ops on the card, from recorded steps.
 
 `arena`: the same budgets of live once more, each in an arena, in a process of its own.
@@ -58,7 +58,7 @@ def recorded(model: str, path: str, arena: Any = None, hosting: Any = None) -> A
 
 def cost(steps: Any) -> int:
     """Of a steady step, in ns."""
-    return int(steps.kinds[-1].trace.cost_ns.sum())
+    return int(steps.signatures[-1].trace.cost_ns.sum())
 
 
 def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
@@ -67,12 +67,12 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
 
     head = replace(steps.header, budget_bytes=nbytes)
     how = {"search": False, "arena": head.arena}
-    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.kinds]
+    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
-    why = next((m.kind.why for m in made if m.kind.why), "")
+    why = next((m.signature.why for m in made if m.signature.why), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+    plan_file.save(replace(steps, header=head, kinds=[m.signature for m in made]), path)
     for k in range(TRIES):
         ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}
@@ -82,23 +82,19 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
 
 
 def tried(model: str, path: str, *, arena: bool) -> Row:
-    """Six steps of a new model by a plan, which is mended."""
+    """Six steps of a new model by a plan, which is replanned."""
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import Budget
-    from coopsim.live.offered import OFFERED
+    from coopsim.live.budget import OFFERED, Budget
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    if arena:
-        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
-
+    OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena() if arena else None, tries=True))
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_stats().get("num_alloc_retries", 0)
     budget, step = Budget(plan=path), train.build(model)
-    budget.session.tries = True
     why = ""
     try:
         for _ in range(train.STEPS):

@@ -1,11 +1,11 @@
 """Planned steps that may offload, beside those that recompute alone: on the phantom GPU, under a cap of the budget.
 
-A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and mended
-as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by prices of ops on the card;
-`clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep everything, if
-both went by plan to their end (no other op takes time on it);
-`stall_ms`: how long ops waited for copies in one of them; `retries`: how often the allocator gave memory back in both
-and took it again, for which the clock stops the card, too.
+A process per model and card, on PyTorch's caching allocator with expandable segments. Plans are made, tried and
+replanned as by `coopsim live plan`; peaks are those of six planned steps. Overheads are predicted by prices of ops on
+the card; `clock_overhead` is the time of the last two steps by the phantom's clock, over that of steps that keep
+everything, if both went by plan to their end (no other op takes time on it); `stall_ms`: how long ops waited for copies
+in one of them; `retries`: how often the allocator gave memory back in both and took it again, for which the clock stops
+the card, too.
 
     python experiments/live/offload.py [CARD:MODEL:SHARE...]
 """
@@ -46,7 +46,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     In an arena, if the steps were recorded in one.
     """
     from coopsim.live import make, plan_file
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting()
     if how == STATE:
@@ -54,13 +54,13 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
     options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
     begun = time.perf_counter()
-    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.kinds]
+    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
     sends = how == STATE  # the first step may go without a plan, as it can send what it makes
-    why = next((m.kind.why for m in made if m.kind.why and not (sends and m.kind.first)), "")
+    why = next((m.signature.why for m in made if m.signature.why and not (sends and m.signature.first)), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, kinds=[m.kind for m in made]), path)
+    plan_file.save(replace(steps, header=head, kinds=[m.signature for m in made]), path)
     for k in range(TRIES):
         ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}
@@ -70,24 +70,26 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
 
 
 def tried(model: str, path: str, *, arena: bool) -> Row:
-    """Six steps of a new model by a plan, which is mended."""
+    """Six steps of a new model by a plan, which is replanned."""
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import Budget
-    from coopsim.live.offered import OFFERED
+    from coopsim.live.budget import OFFERED, Budget
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    if arena:
-        OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena()))
+    def session() -> TrainingSession:
+        """Nothing else runs between the steps of the loop below."""
+        own = Arena() if arena else None
+        return TrainingSession(None, POLICY, plan=path, arena=own, seamless=True, tries=True)
+
+    OFFERED.offer(session)
     gc.collect()
     torch.cuda.empty_cache()
     why = ""
     found: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
     with timed() as clock:
         budget, step = Budget(plan=path), train.build(model)
-        budget.session.tries = budget.session.seamless = True  # nothing else runs in this loop
         try:
             for _ in range(train.STEPS):
                 with budget.step():
@@ -109,12 +111,12 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
 
 def measure(card: str, model: str, share: int) -> None:
     """In the child: the rows of one budget."""
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
     from coopsim.trace.measure import peak_bytes
 
     with tempfile.TemporaryDirectory() as folder:
         steps = recorded(model, str(Path(folder, "recorded")))
-        peak = max(peak_bytes(k.trace, 512) for k in steps.kinds) + steps.header.others_bytes
+        peak = max(peak_bytes(k.trace, 512) for k in steps.signatures) + steps.header.others_bytes
         keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")))["clock_ns"]
         for how in (RECOMPUTE, OFFLOAD):
             row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)

@@ -1,10 +1,11 @@
 """Planned steps in an arena that may offload, beside those that recompute alone: eight models, four budgets, two cards.
 
 Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
-budget and way, on the phantom GPU; steps are recorded, planned, tried, mended and timed as by offload.py, whose columns
-the CSV has. `offload, state too`: where nothing fits without, or at more than 1.15 times the step; on PyTorch's caching
-allocator, as in an arena state comes back between what stays, and no room is left for the largest ops; with at most
-14 GiB of the host. Steps follow each other at once, as those of a script do, so that state may be on the host between.
+budget and way, on the phantom GPU; steps are recorded, planned, tried, replanned and timed as by offload.py, whose
+columns the CSV has. `offload, state too`: where nothing fits without, or at more than 1.15 times the step; on PyTorch's
+caching allocator, as in an arena state comes back between what stays, and no room is left for the largest ops; with at
+most 14 GiB of the host. Steps follow each other at once, as those of a script do, so that state may be on the host
+between.
 
     python experiments/live/offload_arena.py [CARD:MODEL...]
     python experiments/live/offload_arena.py table
@@ -35,7 +36,7 @@ def measure(model: str, how: str, nbytes: int, path: str) -> None:
     from coopsim.live import plan_file
     from coopsim.live.arena.install import install
     from coopsim.live.arena.library import Arena
-    from coopsim.live.hosting import Hosting
+    from coopsim.live.host.hosting import Hosting
 
     if how != STATE:
         install(nbytes)
@@ -88,7 +89,7 @@ def table(known: list[dict[str, str]]) -> str:
 
 
 def pair(alone: dict[str, str], copied: dict[str, str]) -> str:
-    """One cell."""
+    """One tracked storage."""
     state = ", state too" * (copied["how"] == STATE and copied["fits"] == "True")
     return f"{percent(alone)} → {percent(copied)}{state}"
 

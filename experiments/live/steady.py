@@ -56,7 +56,7 @@ def measure(model: str, share: int) -> Row:
         return row | {"why": str(error).splitlines()[0]}
     each = [b - a for a, b in itertools.pairwise(calls)]
     after = max((i for i, n in enumerate(each, 1) if n), default=0)
-    state, report = budget.session.known.kinds[-1].state, budget.report()
+    state, report = budget.session.known.signatures[-1].state, budget.report()
     before = each[3:after]
     return row | {
         "steps": STEPS,
@@ -93,8 +93,8 @@ def table(rows: list[dict[str, str]]) -> str:
         steady = (
             r["steady_after"] if r["calls_last"] == "0" else f"no: {int(r['calls_last']) / LAST:.0f} calls per step"
         )
-        cells = (r["model"], f"{r['share']} %", r["calls_before"], r["replans"], steady, now, before)
-        lines.append(f"| {' | '.join(cells)} |")
+        storages = (r["model"], f"{r['share']} %", r["calls_before"], r["replans"], steady, now, before)
+        lines.append(f"| {' | '.join(storages)} |")
     return "\n".join(lines)
 
 

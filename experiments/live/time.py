@@ -161,7 +161,7 @@ def op_times(step: Callable[[], None]) -> Any:
         budget = coopsim.live.Budget("1TiB", device="cpu")
         with budget.step():
             step()
-        costs.append(budget.session.known.kinds[0].trace.cost_ns)
+        costs.append(budget.session.known.signatures[0].trace.cost_ns)
     return np.median(costs, axis=0).astype(np.int64)
 
 
@@ -185,8 +185,8 @@ def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any
             step()
     finally:
         session.trace_of = own
-    budget.session.planning.limit = nbytes
-    (kind,) = budget.session.known.kinds
+    budget.session.planning.set_limit(nbytes)
+    (kind,) = budget.session.known.signatures
     budget.session.planning.plan(kind)
     if kind.plan is None:
         return None

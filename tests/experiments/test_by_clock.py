@@ -33,7 +33,7 @@ def took(memory, build):
             last = clock.now() - begun
     Values.run, Values.copy = run, copy
     assert budget.report()["planned_steps"] >= 3, budget.report()
-    cost = int(budget.session.known.kinds[-1].trace.cost_ns.sum())
+    cost = int(budget.session.known.signatures[-1].trace.cost_ns.sum())
     return {"ns": last, "cost_ns": cost, "ran": ran, "overhead": budget.session.time().gpu_overhead}
 """
 CONVOLUTIONS = """

@@ -1,6 +1,8 @@
 """The row "live with offload": where it costs less time than live alone, with the bytes that it takes of the host."""
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ from coopsim.fit import rows
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
 from coopsim.fit.remedy import Remedy
+from coopsim.fit.searching import executors
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.executors import changed
 from coopsim.fit.searching.progress import Runs
@@ -77,3 +80,30 @@ def test_the_plugin_is_told_to_offload() -> None:
     script = changed(Script(["train.py"]), Changes(live="8GiB", offload=True))
     assert '"hosting": {"link": "", "memory_bytes": null, "state": false, "between": false}' in script.told
     assert '"hosting": null' in changed(Script(["train.py"]), Changes(live="8GiB")).told
+
+
+@pytest.mark.parametrize(("planned", "runs"), [((0, 3), 2), ((0, 0, 0), 3), ((1,), 1)])
+def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
+    planned: tuple[int, ...], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first."""
+    told: list[dict[str, Any]] = []
+
+    @dataclass(frozen=True)
+    class Ran:
+        plugin: dict[str, Any]
+        peak_device_bytes: int
+        outcome: str = "ok"
+
+    def run(script: Script, **_: object) -> Ran:
+        told.append(json.loads(script.told))
+        Path(told[-1]["cache"]).touch()
+        n = len(told)
+        return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
+
+    monkeypatch.setattr(executors, "run", run)
+    report = executors.Local()(changed(Script(("train.py",)), Changes(live="8GiB")))
+    assert report.plugin["planned_steps"] == planned[-1]
+    assert [one.get("cached", False) for one in told] == [False, True, True][:runs]
+    assert len({one["cache"] for one in told}) == 1
+    assert report.peak_device_bytes == 9

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from coopsim.live.budget import report
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from tests.live.compare import bits
 
@@ -48,11 +48,11 @@ def program(optimizer: str, odd: int) -> tuple[list[Any], Callable[[int, Ended],
 
 
 def between(
-    optimizer: str, memory: str, hosting: Hosting | None, steps: int = 9, odd: int = 5, leave: bool = False
+    optimizer: str, memory: str, hosting: Hosting | None, steps: int = 9, odd: int = 5, over: bool = False
 ) -> dict[str, Any]:
     """The report of the run in a budget; `same`: were losses and all states the same? `left`: bytes on the host.
 
-    left: between steps, at most. leave: the last step ends, and none follows.
+    left: between steps, at most. over: the last step ends, and none follows.
     """
     torch.set_num_threads(1)
     gc.collect()
@@ -64,22 +64,21 @@ def between(
     gc.collect()
     torch.manual_seed(1)
     state, step = program(optimizer, odd)
-    session = TrainingSession(memory, "foresight-offline", "cpu", offload=hosting)
-    session.seamless = True
+    session = TrainingSession(memory, "foresight-offline", "cpu", offload=hosting, seamless=True)
     left, places = [0], set()
 
     def ended() -> None:
         session.end()
-        left.append(session.left_bytes)
-        places.update(place for kind in session.known.kinds if kind.plan for place in kind.plan.away)
+        left.append(session.bytes_on_host)
+        places.update(place for kind in session.known.signatures if kind.plan for place in kind.plan.on_host)
         session.begin()
 
     session.begin()
     found = [step(i, ended) for i in range(steps)]
-    if leave:
+    if over:
         session.end()
         session.bring_back()
     else:
         session.abandon()
     same = losses == found and wanted == bits(state)
-    return report(session) | {"same": same, "left": max(left), "away": len(places), "now": session.left_bytes}
+    return report(session) | {"same": same, "left": max(left), "away": len(places), "now": session.bytes_on_host}

@@ -8,8 +8,8 @@ import torch
 
 import coopsim.live
 from coopsim.link import Link
-from coopsim.live.hosting import Hosting
-from coopsim.live.offered import OFFERED
+from coopsim.live.budget import OFFERED
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.options import ReplayOptions
 from tests.live.programs import PROGRAMS
@@ -32,13 +32,15 @@ def compare(
     steps: int = STEPS,
     plan: str | None = None,
     offload: Hosting | None = None,
+    *,
+    background: bool = False,
 ) -> dict[str, Any]:
     """The report of the run inside the budget, and `same`: were losses and all states the same?"""
     losses, wanted = plain(name, steps)
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
-    if offload is not None:
-        OFFERED.offer(lambda: TrainingSession(memory, policy, plan=plan, offload=offload))
+    if offload is not None or background:
+        OFFERED.offer(lambda: TrainingSession(memory, policy, plan=plan, offload=offload, background=background))
     budget = coopsim.live.Budget(memory, policy, plan)
     found = []
     for i in range(steps):

@@ -10,10 +10,9 @@ from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import Budget
+from coopsim.live.budget import OFFERED, Budget
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
-from coopsim.live.offered import OFFERED
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Plan
 from coopsim.live.session import TrainingSession
 from coopsim.observe.extension import Extension
@@ -58,15 +57,15 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
         session.begin()
         step(i)
         session.end()
-    for kind in session.known.kinds:
+    for kind in session.known.signatures:
         kind.trace.cost_ns[:] = 1000 * (kind.trace.cost_ns > 0)  # measured, so never twice the same
     session.save(path, name)
     file = plan_file.load(path)
-    budget = int(share * max(kind.peak_bytes for kind in session.known.kinds))
-    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True, hosting=hosting) for kind in file.kinds]
+    budget = int(share * max(kind.peak_bytes for kind in session.known.signatures))
+    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True, hosting=hosting) for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
-    plan_file.save(replace(file, header=head, kinds=[m.kind for m in made]), path)
-    return {"why": [m.kind.why for m in made], "budget": budget}
+    plan_file.save(replace(file, header=head, kinds=[m.signature for m in made]), path)
+    return {"why": [m.signature.why for m in made], "budget": budget}
 
 
 def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any]:

@@ -20,11 +20,11 @@ def planned(name, path, share=0.75, hosting=None):
         session.begin(); step(i); session.end()
     session.save(path, name)
     file = plan_file.load(path)
-    budget = int(share * max(k.peak_bytes for k in session.known.kinds))
-    made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).kind for kind in file.kinds]
+    budget = int(share * max(k.peak_bytes for k in session.known.signatures))
+    made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).signature for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=hosting)
     plan_file.save(replace(file, header=head, kinds=made), path)
-    return {"first": [k.first for k in file.kinds], "why": [k.why for k in made], "budget": budget}
+    return {"first": [k.first for k in file.signatures], "why": [k.why for k in made], "budget": budget}
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from coopsim.link import Link
 from coopsim.live import schedules
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.options import ReplayOptions
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.synth import chain
@@ -136,7 +136,7 @@ def test_no_step_is_recorded_by_a_plan_file(child: Runner, tmp_path: Path) -> No
     early, ran = child(
         f"""{PLAN}{program}
 made = planned("words", {path}, 0.8, FastHost(state=True))
-early = [len(Plan(k.trace, k.schedule, k.tape, everything=False).early) for k in plan_file.load({path}).kinds]
+early = [len(Plan(k.trace, k.schedule, k.op_log, everything=False).early) for k in plan_file.load({path}).signatures]
 answer([early, made | compare("words", None, steps=4, plan={path})])
 """.replace("from coopsim.live import LiveError", "from coopsim.live.plan import Plan")
     )
@@ -150,7 +150,8 @@ def test_state_that_is_away_is_found_too(child: Runner) -> None:
     """A step that leaves its plan sends what it can, while some of the state is on the host by the plan."""
     text = """
 import torch
-from coopsim.live import hollow, sender
+from coopsim.live import emptied
+from coopsim.live.host import sender
 from coopsim.observe import effects
 weight = torch.nn.Parameter(torch.ones(4, 256, device="cuda"))
 optimizer = torch.optim.Adam([weight])
@@ -158,10 +159,10 @@ weight.sum().backward()
 optimizer.step()
 storage = optimizer.state[weight]["exp_avg"].untyped_storage()
 memory = storage.clone()
-hollow.empty(storage)
+emptied.empty(storage)
 with effects.on("cuda"):
     found = [tensor.numel() for tensor in sender._largest_state()]
-hollow.fill(storage, memory)
+emptied.fill(storage, memory)
 answer(found)
 """
     assert child(text, CXX="/nowhere/c++") == [1024, 1024]  # without compiled code, which reads no address either

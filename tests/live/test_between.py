@@ -10,8 +10,8 @@ import pytest
 
 from coopsim import phantom
 from coopsim.live import schedules
-from coopsim.live.hosting import Hosting
-from coopsim.live.plan import AWAY
+from coopsim.live.host.hosting import Hosting
+from coopsim.live.plan import ON_HOST
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Phase, Role
 from tests.conftest import ROOT, Runner
@@ -53,10 +53,10 @@ def test_planned_steps_leave_the_state_on_the_host(child: Runner, optimizer: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("leave", [False, True])
-def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -> None:
+@pytest.mark.parametrize("over", [False, True])
+def test_steps_without_a_plan_leave_what_they_sent(child: Runner, over: bool) -> None:
     """Over a link on which no plan is worth it."""
-    found = trained(child, "Slow", "loop", leave=leave)
+    found = trained(child, "Slow", "loop", over=over)
     assert (found["away"], found["planned_steps"], found["now"]) == (0, 0, 0)
     assert found["unplanned"]
     assert found["left"] > 700 << 10
@@ -66,14 +66,14 @@ def test_steps_without_a_plan_leave_what_they_sent(child: Runner, leave: bool) -
 def test_a_planted_fault_shows(child: Runner) -> None:
     """Two values on the host change places between two planned steps."""
     fault = """
-from coopsim.live.offloaded import Offloaded
-keep = Offloaded.keep
-def swapped(self, cells):
-    keep(self, cells)
-    copies = self.sent._copies
-    one, other = [cell for cell in copies if cell.nbytes == 64 << 10][:2]
+from coopsim.live.residency import Residency
+keep = Residency.keep
+def swapped(self, storages):
+    keep(self, storages)
+    copies = self._on_host._copies
+    one, other = [tracked for tracked in copies if tracked.nbytes == 64 << 10][:2]
     copies[one], copies[other] = copies[other], copies[one]
-Offloaded.keep = swapped
+Residency.keep = swapped
 """
     call = 'answer(between("loop", "1800KiB", FastHost(state=True, between=True))["same"])'
     assert not child(CALL + fault + call)
@@ -147,7 +147,7 @@ def test_a_plan_begins_and_ends_with_the_state_on_the_host() -> None:
     assert not schedules.explain(schedule)
     assert schedule.header["peak_bytes"] <= budget
     assert schedule.header["trace"] == trace.content_hash
-    assert schedule.header[AWAY] == list(range(8, 16))
+    assert schedule.header[ON_HOST] == list(range(8, 16))
     actions = [(row[0], row[3], row[4], row[2]) for row in schedule.rows()]
     fetched = {s: op for action, s, v, op in actions if action == Action.FETCH and (s, v) != (0, 1)}
     assert set(fetched) >= set(range(8, 16))
@@ -171,9 +171,8 @@ def test_a_plan_of_a_script_is_made_anew_where_steps_are_apart(child: Runner) ->
     text = """
 from coopsim.live import schedules
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host_area import HostArea
-from coopsim.live.hosting import Hosting
-from coopsim.live.kinds import Kind
+from coopsim.live.host.hosting import Hosting
+from coopsim.live.signatures import Signature
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
 from coopsim.trace.measure import peak_bytes
@@ -183,15 +182,15 @@ schedule = schedules.find(trace, "foresight-offline", 160 * MIB, hosting)
 def away(budget, apart):
     planning = Planning("foresight-offline", budget, None)
     planning.let_offload(hosting, "")
-    planning.area = HostArea("cpu")
+    planning.run_on("cpu")
     if apart:
         planning.keep_steps_apart()
-    kind = Kind(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
+    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
     try:
         planning.follow_known(kind)
     except DoesNotFit as error:
         return str(error)
-    return len(kind.plan.away) if kind.plan else kind.state.why
+    return len(kind.plan.on_host) if kind.plan else kind.state.why
 answer([away(160 * MIB, False), away(160 * MIB, True), away(127 * MIB, True)])
 """
     kept, anew, refused = child(text)

@@ -151,8 +151,8 @@ for _ in range(4):
         h = layer(x)
         (h.sigmoid() + h.tanh() + h.cos()).sum().backward()
         layer.zero_grad()
-(kind,) = budget.session.known.kinds
-names = [str(entry.func) for entry in kind.tape]
+(kind,) = budget.session.known.signatures
+names = [str(entry.func) for entry in kind.op_log]
 backward = next(i for i, name in enumerate(names) if "_backward" in name)
 answer([names[backward:], budget.report()])
 """

@@ -12,19 +12,19 @@ CPU_PYTHON = os.environ.get("COOPSIM_CPU_PYTHON")
 
 TRAP = """
 import torch
-from coopsim.live import hollow
+from coopsim.live import emptied
 from coopsim.observe import torch_private
 has = torch_private.has
 torch_private.has = lambda path: "data_ptr" not in path and has(path)
-hollow.check()
+emptied.check()
 tensor, other = torch.ones(1000), torch.full((1000,), 2.0)
-hollow.empty(tensor.untyped_storage())
+emptied.empty(tensor.untyped_storage())
 try:
     tensor.sum()
     said = ""
 except RuntimeError as error:
     said = str(error)
-hollow.fill(tensor.untyped_storage(), other.untyped_storage())
+emptied.fill(tensor.untyped_storage(), other.untyped_storage())
 answer([said, tensor.sum().item(), tensor.resize_(2000).numel()])
 """
 

@@ -8,13 +8,13 @@ from tests.conftest import Runner
 
 COUNT = """
 import torch
-from coopsim.live.step import Step
+from coopsim.live.mode import StepMode
 from tests.live.compare import compare
-calls, own = [], Step.__torch_dispatch__
+calls, own = [], StepMode.__torch_dispatch__
 def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-    if self.follow is not None: calls.append(str(func))
+    if self.state.planned: calls.append(str(func))
     return own(self, func, types, args, kwargs)
-Step.__torch_dispatch__ = __torch_dispatch__
+StepMode.__torch_dispatch__ = __torch_dispatch__
 """
 
 

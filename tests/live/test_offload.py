@@ -89,8 +89,8 @@ FAULTS = {
 }
 PLANT = """
 from dataclasses import replace
-from coopsim.live import plan_copies
-from coopsim.live.engines import BACK, OUT, LateEngines
+from coopsim.live.host import plan_copies
+from coopsim.live.host.area import BACK, OUT, LateEngines
 from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
 begin, wait, places = own = LateEngines.begin, LateEngines.wait, plan_copies._places
@@ -109,7 +109,7 @@ def early(copies):
 def same():
     try:
         return compare("convolutions", "75%", steps=4, offload=FastHost())["same"]
-    except (RuntimeError, LiveError):  # a copy of memory that is gone
+    except (RuntimeError, LiveError):  # a copy of memory that is evicted
         return False
 found = {}
 for fault, plant in FAULTS.items():
@@ -128,7 +128,7 @@ def test_planted_faults_show(child: Runner) -> None:
 def test_without_room_on_the_host_steps_recompute(child: Runner) -> None:
     """One line says why, and the plan is the one without copies."""
     text = """
-from coopsim.live.host_area import HostArea
+from coopsim.live.host.area import HostArea
 from tests.live.compare import FastHost, compare
 HostArea.reserve = lambda self, nbytes: "the host gives nothing"
 found = compare("accumulated", "75%", steps=4, offload=FastHost())

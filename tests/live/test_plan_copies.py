@@ -1,6 +1,6 @@
 """Which copies of a schedule are of use, and where they lie on the host."""
 
-from coopsim.live.plan_copies import copies_of
+from coopsim.live.host.plan_copies import copies_of
 from coopsim.types import Action
 
 READS = [[(0, 0)], [(1, 0)], [(0, 0)], [(1, 0)]]

@@ -11,7 +11,7 @@ import pytest
 
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
-from coopsim.live.hosting import Hosting
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan_file import Line, PlanFile, Planned
 from coopsim.trace import synth
 from tests.live.plans import HEADER
@@ -19,9 +19,12 @@ from tests.live.plans import HEADER
 
 def small() -> PlanFile:
     trace = synth.chain(8)
-    tape = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
+    op_log = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
     schedule = schedules.find(trace, "coop", 1 << 40)
-    return PlanFile(HEADER, [Planned(trace, tape, 3, True, schedule), Planned(trace, tape, 3, why="it does not fit")])
+    return PlanFile(
+        HEADER,
+        [Planned(trace, op_log, 3, True, schedule), Planned(trace, op_log, 3, why="it does not fit", finished=True)],
+    )
 
 
 @pytest.fixture
@@ -34,9 +37,9 @@ def file(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(file: Path, tmp_path: Path) -> None:
     found = plan_file.load(file)
     assert found.header == HEADER
-    assert [k.tape for k in found.kinds] == [k.tape for k in small().kinds]
-    assert [(k.first, k.schedule is None, k.why) for k in found.kinds] == [
-        (True, False, ""), (False, True, "it does not fit")
+    assert [k.op_log for k in found.signatures] == [k.op_log for k in small().signatures]
+    assert [(k.first, k.schedule is None, k.why, k.finished) for k in found.signatures] == [
+        (True, False, "", False), (False, True, "it does not fit", True)
     ]  # fmt: skip
     again = tmp_path / "again.plan"
     plan_file.save(found, again)

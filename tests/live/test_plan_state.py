@@ -1,11 +1,10 @@
-"""The life of a plan: adopted, proven or replaced; and which kind of step the next one is expected to be."""
+"""The life of a plan: adopted, validated or replaced; and which step signature the next one is expected to be."""
 
 from types import SimpleNamespace
 from typing import Any, cast
 
-from coopsim.live.kinds import Kind
-from coopsim.live.known_kinds import KnownKinds
 from coopsim.live.plan_state import Candidate, PlanState
+from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 
@@ -22,8 +21,8 @@ def test_a_plan_is_proven_and_its_trials_are_forgotten() -> None:
     state.fail(3, ran_out=False)
     assert [other.margin for other in state.candidates] == [0, 5, 9]
     state.keep()
-    state.prove()
-    assert state.proven
+    state.validate()
+    assert state.validated
     assert state.failures == state.candidates == []
 
 
@@ -40,19 +39,19 @@ def test_a_schedule_on_trial_has_yet_to_be_proven_and_one_that_is_restored_has_n
     state = PlanState()
     state.adopt(first := candidate(1))
     state.keep()
-    state.prove()
+    state.validate()
     state.restore(first)
-    assert (state.proven, state.kept, state.finished) == (True, 1, True)
+    assert (state.validated, state.kept, state.finished) == (True, 1, True)
     state.adopt(candidate(2))
-    assert (state.proven, state.kept) == (False, 0)
+    assert (state.validated, state.kept) == (False, 0)
 
 
-def kind(*, first: bool = False) -> Kind:
-    return Kind(cast("Trace", None), cast("list[Any]", []), 1, 0, first)
+def kind(*, first: bool = False) -> Signature:
+    return Signature(cast("Trace", None), cast("list[Any]", []), 1, 0, first)
 
 
 def test_after_two_more_steps_of_a_kind_the_next_is_expected_to_be_of_it() -> None:
-    known, steady = KnownKinds(), kind()
+    known, steady = KnownSignatures(), kind()
     known.add(steady)
     known.last = steady  # it was recorded
     assert known.expected is None
@@ -65,7 +64,7 @@ def test_after_two_more_steps_of_a_kind_the_next_is_expected_to_be_of_it() -> No
 
 
 def test_once_data_have_grown_the_first_ops_of_every_step_tell_its_kind() -> None:
-    known, steady = KnownKinds(), kind()
+    known, steady = KnownSignatures(), kind()
     known.last = steady
     known.deviated(outgrown=True)
     for _ in range(9):
@@ -74,7 +73,7 @@ def test_once_data_have_grown_the_first_ops_of_every_step_tell_its_kind() -> Non
 
 
 def test_the_first_kind_is_a_candidate_for_the_first_step_alone_and_none_are_after_a_deviation() -> None:
-    known, first, steady, other = KnownKinds(), kind(first=True), kind(), kind()
+    known, first, steady, other = KnownSignatures(), kind(first=True), kind(), kind()
     for each in (steady, first, other):
         known.add(each)
     known.last = other
@@ -90,8 +89,8 @@ def test_a_step_that_numbers_its_storages_otherwise_is_recognised() -> None:
     def entry(inputs: list[int]) -> Any:
         return SimpleNamespace(func="mul", shapes=((), (), None), inputs=inputs)
 
-    known, steady = KnownKinds(), kind()
-    steady.tape = [entry([0, 1]), entry([1, 5])]
+    known, steady = KnownSignatures(), kind()
+    steady.op_log = [entry([0, 1]), entry([1, 5])]
     known.add(steady)
     found: dict[int, Any] = {3: "weight", 2: "moment"}
     assert known.recognise([entry([3, 2]), entry([2, 7])], found)

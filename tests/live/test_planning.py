@@ -1,20 +1,20 @@
-"""Plans that are mended: the cheapest first, nearer margins too, until steps keep to the budget, or none is left."""
+"""Plans that are replanned: the cheapest first, nearer margins too, until steps keep to the budget, or none is left."""
 
 from typing import Any
 
 from tests.conftest import Runner
 
-MEND = """
+REPLAN = """
 from coopsim.live import schedules
-from coopsim.live.kinds import Kind
+from coopsim.live.signatures import Signature
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.planning import Planning
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
-def mended(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
+def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
-    kind = Kind(trace, [], 1, peak_bytes(trace, 512))
+    kind = Signature(trace, [], 1, peak_bytes(trace, 512))
     planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
     planning.plan(kind)
     found = []
@@ -22,8 +22,8 @@ def mended(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1,
         state, margin = kind.state, kind.state.margin / limit
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
         n = calls(margin)
-        planning.prove(kind, int(taken(margin) * limit), ran_out=False, calls=n, retries=n * retries)
-    return found, state.proven, state.infeasible_margin / limit if state.infeasible_margin else None
+        planning.validate(kind, int(taken(margin) * limit), ran_out=False, calls=n, retries=n * retries)
+    return found, state.validated, state.infeasible_margin / limit if state.infeasible_margin else None
 """
 
 
@@ -33,8 +33,8 @@ def costs(found: list[dict[str, Any]]) -> list[float]:
 
 def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
     """A step takes 6 % of the budget more than its plan."""
-    found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 1.06 - margin))")
-    assert proven
+    found, validated, infeasible = child(REPLAN + "answer(replanned(lambda margin: 1.06 - margin))")
+    assert validated
     assert found[0]["margin"] == 0
     assert found[-1]["margin"] > 0.0599
     assert infeasible is None or found[-1]["margin"] < infeasible
@@ -43,32 +43,32 @@ def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
 
 def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     """A step takes a sixteenth more than the budget whatever is left; the margin after it is too large for a plan."""
-    found, proven, infeasible = child(MEND + "answer(mended(lambda margin: 17 / 16))")
-    assert not proven
+    found, validated, infeasible = child(REPLAN + "answer(replanned(lambda margin: 17 / 16))")
+    assert not validated
     nearer = [plan["margin"] for plan in found if 1 / 16 < plan["margin"] < infeasible]
     assert nearer
     assert found[-1] == found[0]
     assert costs(found)[0] == min(costs(found)) < max(costs(found))
 
 
-STEADY = "answer(mended(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
+STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
 def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
     """They do once 3 % are left of the budget. The first steps by each plan may shape the allocator's segments."""
-    found, proven, _ = child(MEND + STEADY.format(0.03, 1, 1e18))
-    assert proven
+    found, validated, _ = child(REPLAN + STEADY.format(0.03, 1, 1e18))
+    assert validated
     margins = [round(plan["margin"], 3) for plan in found]
     assert margins == [0] * 5 + [0.01] * 4 + [0.02] * 4 + [0.04] * 27
 
 
 def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
-    found, proven, _ = child(MEND + STEADY.format(1, 1, 0.0))
-    assert proven
+    found, validated, _ = child(REPLAN + STEADY.format(1, 1, 0.0))
+    assert validated
     assert len(set(costs(found))) == 1
 
 
 def test_a_program_that_empties_the_cache_itself_keeps_its_plan(child: Runner) -> None:
-    found, proven, _ = child(MEND + STEADY.format(1, 0, 1e18))
-    assert proven
+    found, validated, _ = child(REPLAN + STEADY.format(1, 0, 1e18))
+    assert validated
     assert {plan["margin"] for plan in found} == {0}

@@ -49,7 +49,7 @@ def test_any_policy_will_do(child: Runner, policy: str) -> None:
 
 @pytest.mark.slow
 def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Runner) -> None:
-    """Eight lengths of batch, each a kind of step of its own: new ones do not run out of memory."""
+    """Eight lengths of batch, each a step signature of its own: new ones do not run out of memory."""
     found = child(CALL.format(names=["eight_lengths"], memory="4.5MiB", policy="foresight-offline", steps=9))[
         "eight_lengths"
     ]
@@ -60,7 +60,7 @@ def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Runner) -> None:
 
 FAULTS = {
     "a recomputation is skipped": "Values.run = skipped",
-    "an older version is overwritten": "Values.copy = lambda self, storage, leave=(): storage",
+    "an older version is overwritten": "Values.copy = lambda self, storage, protected=(): storage",
     "dropout is drawn anew": "Values.execute = drawn",
 }
 PLANT = """
@@ -68,13 +68,13 @@ import torch
 from coopsim.live.values import Values
 from tests.live.compare import compare
 own = run, execute, copy = Values.run, Values.execute, Values.copy
-def skipped(self, call, targets, takeovers, leave=()):
-    self.execute = lambda call, where, leave: {cell: torch.zeros(cell.nbytes, dtype=torch.uint8).untyped_storage()
-        for cell in call.results if cell is not None and cell not in where}
+def skipped(self, call, targets, takeovers, protected=()):
+    self.execute = lambda call, where, leave: {tracked: torch.zeros(tracked.nbytes, dtype=torch.uint8).untyped_storage()
+        for tracked in call.results if tracked is not None and tracked not in where}
     run(self, call, targets, takeovers)
-def drawn(self, call, where, leave):
+def drawn(self, call, where, protected):
     call.generator = None
-    return execute(self, call, where, leave)
+    return execute(self, call, where, protected)
 def same(name):
     return compare(name, "60%", "coop", 5)["same"]
 found = {}

@@ -39,7 +39,7 @@ def train(on_side):
             optimizer.zero_grad()
         torch.cuda.Stream.wait_stream = wait_stream
         if not planned:
-            budget.session.known.kinds.clear()
+            budget.session.known.signatures.clear()
             budget.session.known.last = None
     return {
         "side": sum(s for s, _ in guarded),
@@ -58,7 +58,7 @@ def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child
         assert report["evictions"] > 0, report
         assert report["recomputes"] > 0, report
     assert two["side"] > 0
-    assert two["bytes"] > 0  # the block itself, and not a hollow in its place
+    assert two["bytes"] > 0  # the block itself, and not a empty in its place
     assert two["side_waits"] > 0
     assert two["main_waits"] > 0
     assert (one["side"], one["side_waits"], one["main_waits"]) == (0, 0, 0)

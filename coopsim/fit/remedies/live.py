@@ -6,7 +6,7 @@ from coopsim.fit.changes import Changes
 from coopsim.fit.proposals import Case, Keep, Note, Proposals, Withdraw, fits, trial
 from coopsim.fit.remedies.offload import shortage
 from coopsim.fit.remedy import Remedy
-from coopsim.live import settings
+from coopsim.live.parameters import allocator_variables
 from coopsim.types import MIB
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
@@ -59,7 +59,7 @@ def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
     line = f"coopsim live run{' --offload' * offload} --memory {memory} -- {command}"
-    changes = Changes(live=memory, offload=offload, variables=settings.variables())  # as the command does
+    changes = Changes(live=memory, offload=offload, variables=allocator_variables())  # as the command does
     kind = "live with offload" if offload else "live"
     return case.proposal(kind, text(memory, offload=offload), (line,), changes, same=True)
 

@@ -1,6 +1,6 @@
 """Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that.
 
-A cell is a storage of the running step (cells.py), and its memory a block of the arena.
+A tracked storage is one of the step (tracked.py), and its memory a block of the arena.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,9 +10,9 @@ from typing import Protocol
 
 import torch
 
-from coopsim.live.cells import Cell
-from coopsim.live.sender import Sender
-from coopsim.live.values import Values
+from coopsim.live.host.sender import Sender
+from coopsim.live.residency import Residency
+from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.live.victims import Victims
 
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
@@ -22,15 +22,17 @@ _MOVES = 8  #: times that blocks are moved for one op, whose requests may take e
 class Ways:
     """How a step loses values.
 
-    evict: evicts a cell. sending: what sends cells to the host, None while none may be. release: frees a value of ours
-    (Roots.release).
+    evict: evicts a tracked storage. sending: what sends tracked storages to the host, None while none may be. release:
+    frees a value of ours (Roots.release). planned: the tracked storages of a step that follows a plan.
     """
 
-    values: Values
+    residency: Residency
+    storages: TrackedStorages
     victims: Victims
-    evict: Callable[[Cell], None]
+    evict: Callable[[TrackedStorage], None]
     sending: Callable[[], Sender | None]
-    release: Callable[[Collection[Cell]], int]
+    release: Callable[[Collection[TrackedStorage]], int]
+    planned: Callable[[], Iterable[TrackedStorage]]
 
 
 class Blocks(Protocol):
@@ -54,32 +56,33 @@ class Blocks(Protocol):
 
 
 class Hole:
-    """Makes holes during one step. planned: the cells of a step that follows a plan."""
+    """Makes holes during one step."""
 
     def __init__(self, cap: Blocks, ways: Ways) -> None:
-        self._cap, self._values, self._victims = cap, ways.values, ways.victims
+        self._cap, self._residency, self._storages, self._victims = cap, ways.residency, ways.storages, ways.victims
         self._evict, self._sending, self._release = ways.evict, ways.sending, ways.release
-        self.planned: Callable[[], Iterable[Cell]] = tuple
+        self._planned = ways.planned
 
-    def made(self, leave: Collection[Cell], tries: int) -> bool:
+    def made(self, protected: Collection[TrackedStorage], tries: int) -> bool:
         """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
 
-        It may fail again. leave: cells that must not be evicted. tries: how often the op has run out of memory before.
+        It may fail again. protected: tracked storages that must not be evicted. tries: how often the op has run out of
+        memory before.
         """
-        while self._cap.missing > 0 and self._freed(leave):
+        while self._cap.missing > 0 and self._freed(protected):
             pass
         if self._cap.missing <= 0 and tries < _MOVES and self._move():
             return True
-        return self._sent(leave) or self._evicted(leave) or self._freed(leave)
+        return self._on_host(protected) or self._evicted(protected) or self._freed(protected)
 
-    def _freed(self, leave: Collection[Cell]) -> bool:
+    def _freed(self, protected: Collection[TrackedStorage]) -> bool:
         """Free a value of ours, send something to the host, or evict it. False if there is nothing."""
-        if self._release(leave):
+        if self._release(protected):
             return True
         sender = self._sending()
-        if sender is not None and sender.send(leave):
+        if sender is not None and sender.send(protected):
             return True
-        victim = self._victims.best(leave)
+        victim = self._victims.best(protected)
         if victim is not None:
             self._evict(victim)
         return victim is not None
@@ -90,35 +93,35 @@ class Hole:
         moves = self._cap.moves(set(movable))
         for at, to in moves:
             with self._cap.at(to):
-                self._values.move(movable[at])
+                self._residency.move(movable[at])
         return bool(moves)
 
     def _movable(self) -> dict[int, torch.UntypedStorage]:
         """What this step has made, and nobody needs the address of, by offset."""
-        here = {torch.cuda.current_stream()} if self._values.streams is not None else set()
+        here = {torch.cuda.current_stream()} if self._residency.streams is not None else set()
         return {
             self._cap.offset(storage): storage
-            for cell in (*self._victims.made, *self.planned())
-            if (storage := cell.ref()) is not None and not cell.gone
-            if cell.streams <= here and not self._values.must_stay(cell)
+            for tracked in (*self._storages.made, *self._planned())
+            if (storage := tracked.ref()) is not None and not tracked.evicted
+            if tracked.streams <= here and not self._residency.must_stay(tracked)
         }
 
-    def _sent(self, leave: Collection[Cell]) -> bool:
-        """Send adjacent cells whose place is enough for the request, with the fewest bytes. False if none went."""
+    def _on_host(self, protected: Collection[TrackedStorage]) -> bool:
+        """Send adjacent tracked storages whose place is enough for the request, with the fewest bytes. False if none went."""
         sender = self._sending()
         if sender is None:
             return False
-        sent = [cell for cell in self._side_by_side(sender.sizes(leave)) if sender.sent(cell)]
+        sent = [tracked for tracked in self._side_by_side(sender.sizes(protected)) if sender.sent(tracked)]
         return bool(sent)
 
-    def _evicted(self, leave: Collection[Cell]) -> bool:
-        """Evict adjacent cells whose place is enough for the request, at the least cost. False if there are none."""
-        victims = self._side_by_side(self._victims.prices(leave))
-        for cell in victims:
-            self._evict(cell)
+    def _evicted(self, protected: Collection[TrackedStorage]) -> bool:
+        """Evict adjacent tracked storages whose place is enough for the request, at the least cost. False if there are none."""
+        victims = self._side_by_side(self._victims.prices(protected))
+        for tracked in victims:
+            self._evict(tracked)
         return bool(victims)
 
-    def _side_by_side(self, price: Mapping[Cell, float]) -> list[Cell]:
-        """The adjacent cells, of those with a price, that make room for the request for the least of it."""
-        cells = {self._cap.offset(storage): cell for cell in price if (storage := cell.ref()) is not None}
-        return [cells[at] for at in self._cap.cheapest({at: price[cell] for at, cell in cells.items()})]
+    def _side_by_side(self, price: Mapping[TrackedStorage, float]) -> list[TrackedStorage]:
+        """The adjacent tracked storages, of those with a price, that make room for the request for the least of it."""
+        storages = {self._cap.offset(storage): tracked for tracked in price if (storage := tracked.ref()) is not None}
+        return [storages[at] for at in self._cap.cheapest({at: price[tracked] for at, tracked in storages.items()})]

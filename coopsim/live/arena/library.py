@@ -79,7 +79,7 @@ class Arena:
         self._followed: Any = None  # the number that is followed, kept alive while the library reads it
 
     @property
-    def kind(self) -> str:
+    def device_type(self) -> str:
         """The kind of device whose memory it is: "cuda", or "cpu" for the arena in the host's memory (HOST)."""
         return "cpu" if self._device == HOST else "cuda"
 
@@ -146,7 +146,7 @@ class Arena:
     def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int], height: int) -> None:
         """Place requests at a plan's addresses, until `unfollow`.
 
-        at: a ctypes number that is kept up to date with the entry of the tape that runs; the requests of entry r have
+        at: a ctypes number that is kept up to date with the entry of the op log that runs; the requests of entry r have
         the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address. height: in
         bytes; nothing is planned above it.
         """

@@ -37,7 +37,7 @@ class Placed:
         self._begun_before, self._begun = self._begun, int(self._arena.stats.requests)
 
     def follow(self, plan: Plan, state: Any, at: int) -> None:
-        """Place the step's requests by this plan, from entry `at` of its tape on.
+        """Place the step's requests by this plan, from entry `at` of its op log on.
 
         state: a ctypes array of numbers by observer.State, which the follower keeps up to date.
         """
@@ -69,7 +69,7 @@ class Placed:
         return self._asked[plan]
 
     def places(self, plan: Plan, at: int = 0) -> Places:
-        """Addresses for the rest of a step, from entry `at` of the tape on, around the blocks that exist now.
+        """Addresses for the rest of a step, from entry `at` of the op log on, around the blocks that exist now.
 
         The latest layouts' addresses are kept, so that steps that begin alike are not planned again.
         """

@@ -7,8 +7,8 @@ ours.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.hosting import STAYS
+from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Plan, Row
 from coopsim.trace import Trace
 from coopsim.validate.program import Value
@@ -19,7 +19,7 @@ TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is
 
 @dataclass
 class Requests:
-    """The requests of a step, numbered in order. Entry r of the plan's tape makes start[r] to start[r + 1] - 1.
+    """The requests of a step, numbered in order. Entry r of the plan's op log makes start[r] to start[r + 1] - 1.
 
     nbytes: rounded up, never 0. until: the number of the first request after the block is freed. initial: (bytes,
     until) of the blocks that exist at the start and are freed in the step. state: whether a request is for optimizer
@@ -48,8 +48,8 @@ class _Block:
 
 
 @dataclass(eq=False)
-class _Cell:
-    """A simulated live.cells.Cell. block: of the program's storage; None if evicted or gone. coming: being fetched."""
+class _Tracked:
+    """A simulated live.tracked.TrackedStorage. block: of the program's storage; None if evicted or gone. coming: being fetched."""
 
     nbytes: int
     block: _Block | None = None
@@ -64,10 +64,10 @@ class _Simulation:
         self._plan, self._found = plan, Requests()
         self._creates, self._temporaries = trace.creates.rows(), trace.temporaries.rows()
         self._codes = trace.requests.rows()
-        self._cells = [_Cell(_round_up(n)) for n in trace.bytes.tolist()]
-        for cell, there in zip(self._cells, trace.alive_at_start.tolist(), strict=True):
-            if there and cell.nbytes:
-                cell.alive, cell.block = True, _Block(-1, cell.nbytes)
+        self._storages = [_Tracked(_round_up(n)) for n in trace.bytes.tolist()]
+        for tracked, there in zip(self._storages, trace.alive_at_start.tolist(), strict=True):
+            if there and tracked.nbytes:
+                tracked.alive, tracked.block = True, _Block(-1, tracked.nbytes)
         self._state = [role in STAYS for role in trace.role]
         self._frees = list(zip(trace.freed_after.tolist(), trace.freed.tolist(), strict=True))
         self._freed = 0
@@ -83,40 +83,40 @@ class _Simulation:
         return self._found
 
     def _row(self, row: Row) -> None:
-        cells = self._cells
+        storages = self._storages
         for action in row.before:
             self._act(action)
         for s, v in row.copies:
             if self._memory((s, v)) is not None:
-                cells[s].held[v] = self._take(cells[s].nbytes)
+                storages[s].held[v] = self._take(storages[s].nbytes)
         for s, block in self._ask(row.entry.op).items():
-            cells[s].block, cells[s].alive, cells[s].version = block, True, 0
+            storages[s].block, storages[s].alive, storages[s].version = block, True, 0
         for s, v in self._plan.program.writes[row.entry.op]:
-            cells[s].version = v
+            storages[s].version = v
         for s, v in row.keep:
-            cell = cells[s]
-            if cell.version == v and cell.block is not None and v not in cell.held:
-                cell.block.references += 1
-                cell.held[v] = cell.block
+            tracked = storages[s]
+            if tracked.version == v and tracked.block is not None and v not in tracked.held:
+                tracked.block.references += 1
+                tracked.held[v] = tracked.block
 
     def _act(self, action: Action) -> None:
         if isinstance(action, Recompute):
             self._again(action)
             return
         s, v = action.value
-        cell = self._cells[s]
+        tracked = self._storages[s]
         match action:
             case Drop():
-                self._give(cell.held.pop(v, None))
-            case Evict() | Leave():
-                self._give(cell.held.pop(v, None))
-                if cell.version == v:
-                    block, cell.block = cell.block, None
+                self._give(tracked.held.pop(v, None))
+            case Evict() | EvictOffloaded():
+                self._give(tracked.held.pop(v, None))
+                if tracked.version == v:
+                    block, tracked.block = tracked.block, None
                     self._give(block)
-            case Fetch() if cell.alive and cell.version == v and cell.block is None:
-                cell.coming = self._take(cell.nbytes)
-            case Arrive() if cell.coming is not None:
-                coming, cell.coming = cell.coming, None
+            case Fetch() if tracked.alive and tracked.version == v and tracked.block is None:
+                tracked.coming = self._take(tracked.nbytes)
+            case Arrive() if tracked.coming is not None:
+                coming, tracked.coming = tracked.coming, None
                 self._assign(s, v, coming)
             case Offload() | Fetch() | Arrive():
                 pass
@@ -128,9 +128,9 @@ class _Simulation:
         made: dict[int, _Block] = {}
         for s, v in program.reads[op]:
             if s in self._plan.mutates[op]:
-                cell = self._cells[s]
-                taken_over = (s, after.get(s)) in action.takeovers and v in cell.held
-                made[s] = cell.held.pop(v) if taken_over else self._take(cell.nbytes)
+                tracked = self._storages[s]
+                taken_over = (s, after.get(s)) in action.takeovers and v in tracked.held
+                made[s] = tracked.held.pop(v) if taken_over else self._take(tracked.nbytes)
         made |= self._ask(op)
         for s, v in dict.fromkeys(action.makes):
             if s in made:
@@ -139,19 +139,19 @@ class _Simulation:
             self._give(block)
 
     def _assign(self, s: int, v: int, block: _Block) -> None:
-        cell = self._cells[s]
-        if not (cell.alive and cell.version == v):
-            self._give(cell.held.get(v))
-            cell.held[v] = block
-        elif cell.block is None:
-            cell.block = block
+        tracked = self._storages[s]
+        if not (tracked.alive and tracked.version == v):
+            self._give(tracked.held.get(v))
+            tracked.held[v] = block
+        elif tracked.block is None:
+            tracked.block = block
         else:
             self._give(block)
 
     def _memory(self, value: Value) -> _Block | None:
         s, v = value
-        cell = self._cells[s]
-        return cell.held.get(v) or (cell.block if cell.version == v else None)
+        tracked = self._storages[s]
+        return tracked.held.get(v) or (tracked.block if tracked.version == v else None)
 
     def _ask(self, op: int) -> dict[int, _Block]:
         """Make the requests of one run of an op; return the blocks of what it creates. It frees all others."""
@@ -164,8 +164,8 @@ class _Simulation:
                 inside.append(self._take(_round_up(code)))
             elif -code <= len(creates):
                 s = creates[-code - 1]
-                if self._cells[s].nbytes:
-                    found[s] = self._take(self._cells[s].nbytes, state=self._state[s])
+                if self._storages[s].nbytes:
+                    found[s] = self._take(self._storages[s].nbytes, state=self._state[s])
             else:
                 k = -code - len(creates) - 1
                 self._give(inside[k])
@@ -196,9 +196,9 @@ class _Simulation:
     def _let_go(self, op: int) -> None:
         """Drop the program's references that it drops before op number `op` is over."""
         while self._freed < len(self._frees) and self._frees[self._freed][0] <= op:
-            cell = self._cells[self._frees[self._freed][1]]
+            tracked = self._storages[self._frees[self._freed][1]]
             self._freed += 1
-            block, cell.block, cell.alive = cell.block, None, False
+            block, tracked.block, tracked.alive = tracked.block, None, False
             self._give(block)
 
 

@@ -34,34 +34,36 @@ struct Spec {
 
 class Call {
  public:
-  // Of what is on top of the stack. random: it draws from a generator.
-  Call(const OperatorHandle& op, const Stack& stack, const std::vector<int32_t>& tensors,
-       const std::vector<int32_t>& made, c10::DeviceType kind, bool random)
-      : op_(op), made_(made), kind_(kind), gradients_(c10::GradMode::is_enabled()) {
+  // Become the call of what is on top of the stack, with the memory that an earlier one has left. tensors, made: the
+  // positions of tensors among arguments and results. random: it draws from a generator.
+  void keep(const OperatorHandle& op, const Stack& stack, const std::vector<int32_t>& tensors,
+            const std::vector<int32_t>& made, c10::DeviceType kind, bool random) {
+    op_ = op;
+    made_ = made;
+    kind_ = kind;
+    gradients_ = c10::GradMode::is_enabled();
     const size_t n = op.schema().arguments().size();
     const IValue* first = stack.data() + (stack.size() - n);
-    args_.assign(first, first + n);
-    const Below below;
-    for (const int32_t i : tensors) {
-      const IValue& value = args_[i];
-      if (value.isTensor()) {
-        slots_.push_back({i, 0, slot(value.toTensor(), args_[i])});
-      } else if (value.isList()) {
-        // The list is ours from here on.
-        c10::List<IValue> mine = value.toList().copy();
-        for (size_t k = 0; k < mine.size(); k++) {
-          const IValue one = mine.get(k);
-          if (!one.isTensor()) continue;
-          IValue kept;
-          slots_.push_back({i, static_cast<int32_t>(k) + 1, slot(one.toTensor(), kept)});
-          if (slots_.back().spec < 0) mine.set(k, kept);
-          else if (value.isTensorList()) mine.set(k, at::Tensor());
-          else mine.set(k, IValue());
-        }
-        args_[i] = std::move(mine);
-      }
+    slots_.clear();
+    specs_.clear();
+    args_.resize(n);
+    auto tensor = tensors.begin();
+    for (size_t i = 0; i < n; i++) {
+      const bool holds = tensor != tensors.end() && *tensor == static_cast<int32_t>(i);
+      if (holds) tensor++;
+      if (!holds || first[i].isNone()) args_[i] = first[i];
+      else if (first[i].isTensor()) slots_.push_back({static_cast<int32_t>(i), 0, slot(first[i].toTensor(), args_[i])});
+      else args_[i] = list(first[i], static_cast<int32_t>(i));
     }
+    generator_.reset();
     if (random) draw_from(first, n);
+  }
+
+  // It will not run again.
+  void let_go() {
+    args_.clear();
+    generator_.reset();
+    state_.reset();
   }
 
   // Run it again, on storages by position of its operands; gives those of its results, by position.
@@ -73,7 +75,7 @@ class Call {
     {
       std::optional<Redrawn> redrawn;
       if (generator_) redrawn.emplace(*generator_, state_);
-      op_.callBoxed(&stack);
+      op_->callBoxed(&stack);
     }
     std::vector<StoragePtr> results;
     for (const int32_t i : made_) results_of(stack[i], results);
@@ -111,12 +113,33 @@ class Call {
       return spec;
     }
     // On another device: the program may change it. A number in a tensor's clothes nobody changes.
-    if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) kept = IValue(tensor);
-    else kept = IValue(tensor.detach().clone());
+    if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      kept = IValue(tensor);
+    } else {
+      const Below below;
+      kept = IValue(tensor.detach().clone());
+    }
     return -1;
   }
 
+  // What is kept of a list; it is ours from here on.
+  IValue list(const IValue& value, int32_t argument) {
+    if (!value.isList()) return value;
+    c10::List<IValue> mine = value.toList().copy();
+    for (size_t k = 0; k < mine.size(); k++) {
+      const IValue one = mine.get(k);
+      if (!one.isTensor()) continue;
+      IValue kept;
+      slots_.push_back({argument, static_cast<int32_t>(k) + 1, slot(one.toTensor(), kept)});
+      if (slots_.back().spec < 0) mine.set(k, kept);
+      else if (value.isTensorList()) mine.set(k, at::Tensor());
+      else mine.set(k, IValue());
+    }
+    return mine;
+  }
+
   void draw_from(const IValue* args, size_t n) {
+    const Below below;
     for (size_t i = 0; i < n; i++)
       if (args[i].isGenerator()) generator_ = args[i].toGenerator();
     if (!generator_) {
@@ -149,10 +172,10 @@ class Call {
     }
   }
 
-  OperatorHandle op_;
+  std::optional<OperatorHandle> op_;
   std::vector<int32_t> made_;
-  c10::DeviceType kind_;
-  bool gradients_;
+  c10::DeviceType kind_ = c10::DeviceType::CPU;
+  bool gradients_ = false;
   std::vector<IValue> args_;
   std::vector<Slot> slots_;
   std::vector<Spec> specs_;  // by position of the operand

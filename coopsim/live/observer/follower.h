@@ -66,10 +66,16 @@ class Follower {
   std::recursive_mutex mutex;
   Cells cells;
 
-  // A call that is kept is ours, or Python's, if this is null.
+  // A call that is kept is ours, or Python's, if this is null. Where none is, ours is room for one, of earlier steps.
   struct Kept {
     bool there = false;
     std::shared_ptr<Call> ours;
+
+    void forget() {
+      there = false;
+      if (ours.use_count() > 1) ours.reset();  // Python has it
+      else if (ours) ours->let_go();
+    }
   };
   std::vector<Kept> calls;
 
@@ -78,7 +84,8 @@ class Follower {
   void engage(const Table* table, int64_t at) {
     table_ = table;
     cells.start(table->storages);
-    calls.assign(table->ops.size(), {});
+    forget_calls();
+    calls.resize(table->ops.size());
     state.at = at;
     state.broken = state.gone = state.done = state.evictions = state.recomputes = 0;
     state.engaged = 1;
@@ -87,7 +94,7 @@ class Follower {
   void disengage() {
     state.engaged = state.gone = 0;
     cells.start(0);
-    calls.clear();
+    forget_calls();
     table_ = nullptr;
   }
 
@@ -116,14 +123,16 @@ class Follower {
     Found operands;
     if (row.watches || state.gone) operands = top(*stack, row.given, row.tensors, table_->kind);
     if (!prepare(row, operands)) return false;
-    std::shared_ptr<Call> call;
-    if (row.call >= 0)
-      call = std::make_shared<Call>(*row.op, *stack, row.tensors, row.made, table_->kind, made_by(row.call).random);
+    if (row.call >= 0) {
+      std::shared_ptr<Call>& call = calls[static_cast<size_t>(row.call)].ours;
+      if (!call || call.use_count() > 1) call = std::make_shared<Call>();
+      call->keep(*row.op, *stack, row.tensors, row.made, table_->kind, made_by(row.call).random);
+    }
     if (!execute(row, stack)) return false;
     advance();
     Found results;
     if (!row.find.empty() || table_->kind == c10::DeviceType::CPU) results = top(*stack, row.returned, row.made, table_->kind);
-    conclude(row, operands, results, std::move(call));
+    conclude(row, operands, results);
     return true;
   }
 
@@ -135,11 +144,15 @@ class Follower {
       operands.push_back(tensor->unsafe_storage().unsafeGetStorageImpl());
     if (!prepare(row, operands)) return false;
     advance();
-    conclude(row, operands, operands, nullptr);
+    conclude(row, operands, operands);
     return true;
   }
 
  private:
+  void forget_calls() {
+    for (Kept& kept : calls) kept.forget();
+  }
+
   const Made& made_by(int32_t op) const { return table_->ops[static_cast<size_t>(op)]; }
 
   void advance() {
@@ -212,7 +225,7 @@ class Follower {
     return true;
   }
 
-  void conclude(const Row& row, const Found& operands, const Found& results, std::shared_ptr<Call> call) {
+  void conclude(const Row& row, const Found& operands, const Found& results) {
     for (const Value& v : row.makes)
       if (cells[v.storage].storage) cells[v.storage].version = v.version;
     if (table_->kind == c10::DeviceType::CPU)
@@ -225,7 +238,7 @@ class Follower {
       state.broken = 1;
       return;
     }
-    if (call) calls[static_cast<size_t>(row.call)] = {true, std::move(call)};
+    if (row.call >= 0) calls[static_cast<size_t>(row.call)].there = true;
     for (const Value& v : row.keep) {
       Cell& cell = cells[v.storage];
       if (!cell.storage || cell.version != v.version || cell.gone || cell.holding(v.version)) continue;

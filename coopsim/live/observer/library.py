@@ -3,14 +3,16 @@
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import cache
+from threading import Thread
 from typing import Any
 
 import torch
 
+from coopsim.live.errors import TRAP_TEXT
 from coopsim.live.observer.build import OBSERVER
 from coopsim.live.observer.table import Table
-from coopsim.live.trap import TEXT
 from coopsim.observe.extension import NoExtensionError
 
 _TEXT = 4000
@@ -48,24 +50,29 @@ class State:
 class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
 
-    state: numbers by State. account: three counts of bytes on the CPU: those that Python counts, the peak of both, and
-    those that the observer counts.
+    inside: whether it intercepts ops. state: numbers by State. account: three counts of bytes on the CPU: those that
+    Python counts, the peak of both, and those that the observer counts.
     """
 
     def __init__(self) -> None:
         self._lib = lib = load()
-        self._self = ctypes.c_void_p(lib.coopsim_follower(TEXT.encode(), ctypes.c_void_p(id(torch.OutOfMemoryError))))
+        self._self = ctypes.c_void_p(
+            lib.coopsim_follower(TRAP_TEXT.encode(), ctypes.c_void_p(id(torch.OutOfMemoryError)))
+        )
         self.state = lib.coopsim_state(self._self).contents
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
+        self.inside = False
         self._kept: list[Any] = []  # as long as the library may call it
 
     def enter(self) -> bool:
         """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
-        return bool(self._lib.coopsim_enter(self._self))
+        self.inside = bool(self._lib.coopsim_enter(self._self))
+        return self.inside
 
     def leave(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
+        self.inside = False
         self._lib.coopsim_leave()
 
     def engage(
@@ -78,11 +85,12 @@ class Observer:
         roomy: Callable[[bool], None] | None,
         foreign: Callable[[torch.UntypedStorage], object],
     ) -> None:
-        """Follow a plan from entry `at` of its tape on.
+        """Follow a plan from entry `at` of its op log on.
 
-        known: the state of cells and calls, in the format of exchange.h. again: runs a call that Python keeps. copy:
-        copies to the host and back. roomy: called with True before and with False after an op that may exceed the
-        budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to count it.
+        known: the state of tracked storages and calls, in the format of exchange.h. again: runs a call that Python
+        keeps. copy: copies to the host and back. roomy: called with True before and with False after an op that may
+        exceed the budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to
+        count it.
         """
 
         def run(op: int, operands: Any, n: int, results: Any) -> int:
@@ -102,9 +110,9 @@ class Observer:
             if storage is not None:
                 foreign(storage)
 
-        def copied(kind: int, s: int, v: int, at: int, address: int) -> int:
+        def copied(device_type: int, s: int, v: int, at: int, address: int) -> int:
             try:
-                found = copy(kind, s, v, at, stored(address))
+                found = copy(device_type, s, v, at, stored(address))
             except Exception:  # as above
                 return -1
             if not isinstance(found, torch.UntypedStorage):
@@ -128,7 +136,7 @@ class Observer:
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """The state of cells and calls, as numbers in the format of exchange.h, which says where they end."""
+        """The state of tracked storages and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]
@@ -169,8 +177,8 @@ class Kept:
         sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
         made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
         if made < 0:
-            kind = torch.OutOfMemoryError if made == -2 else RuntimeError
-            raise kind(text.value.decode(errors="replace"))
+            device_type = torch.OutOfMemoryError if made == -2 else RuntimeError
+            raise device_type(text.value.decode(errors="replace"))
         found = [stored(address) for address in results[:made]]
         for address in results[:made]:
             lib.coopsim_let_go(ctypes.c_void_p(address))
@@ -182,9 +190,34 @@ def stored(address: int) -> torch.UntypedStorage | None:
     return torch.UntypedStorage._new_with_weak_ptr(address) if address else None
 
 
-def find() -> tuple[Observer | None, str]:
-    """A new observer and ""; or None and why there is none, in one line: its library cannot be compiled or loaded."""
+COMPILING = "it is still being compiled"
+
+
+def find(*, wait: bool = True) -> tuple[Observer | None, str]:
+    """A new observer and ""; or None and why there is none, in one line: its library cannot be compiled or loaded.
+
+    wait: else None and COMPILING while a thread sees to the library.
+    """
     try:
+        if not wait and not _ahead().done():
+            return None, COMPILING
+        if not wait:
+            _ahead().result()
         return Observer(), ""
     except (NoExtensionError, OSError, AttributeError) as why:
         return None, str(why)
+
+
+@cache
+def _ahead() -> "Future[object]":
+    """The compilation of the library, in a thread that no program waits for at its end."""
+    future: Future[object] = Future()
+
+    def make() -> None:
+        try:
+            future.set_result(OBSERVER.file())
+        except Exception as error:
+            future.set_exception(error)
+
+    Thread(target=make, daemon=True).start()
+    return future

@@ -5,24 +5,24 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, Fetch, Leave, Offload, Recompute
-from coopsim.live.cells import can_start_again
+from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.operands import can_start_again
 from coopsim.live.plan import Plan, Row
 
-EVICT, DROP, AGAIN, OFFLOAD, LEAVE, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
-_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, Leave: LEAVE, Fetch: FETCH, Arrive: ARRIVE}
+EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
+_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFLOADED, Fetch: FETCH, Arrive: ARRIVE}
 
 
 class Table:
     """A plan in the memory of the observer's library. kind: of the device, "cuda" or "cpu"."""
 
-    def __init__(self, lib: Any, plan: Plan, kind: str) -> None:
+    def __init__(self, lib: Any, plan: Plan, device_type: str) -> None:
         rows = plan.rows
         schemas = [getattr(row.func, "_schema", None) for row in rows]
         names = [(schema.name if schema else "").encode() for schema in schemas]
         overloads = [(schema.overload_name if schema else "").encode() for schema in schemas]
         called = [row for row in rows if row.call]
-        numbers = [kind == "cuda", len(plan.program.bytes), len(plan.program.reads), len(called)]
+        numbers = [device_type == "cuda", len(plan.program.bytes), len(plan.program.reads), len(called)]
         for row in called:
             numbers += [row.entry.op, *_made(plan, row)]
         numbers.append(len(rows))

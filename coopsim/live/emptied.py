@@ -1,7 +1,7 @@
 """Storages without memory. Evicting and restoring do nothing else to PyTorch's objects.
 
-A hollow storage keeps its identity, its size and its tensors' version counters, so the program and autograd's graph go
-on referring to it, and views of it can be made. Reading its data raises the error of trap.py.
+A storage without memory keeps its identity, its size and its tensors' version counters, so the program and autograd's
+graph go on referring to it, and views of it can be made. Reading its data raises the error of errors.py.
 """
 
 import ctypes
@@ -10,9 +10,8 @@ from functools import cache
 
 import torch
 
-from coopsim.live.errors import LiveError
+from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.observer import library
-from coopsim.live.trap import TEXT
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.observe.torch_private import set_error_of_reading, storage_at
@@ -30,10 +29,10 @@ def check() -> None:
 
 
 def empty(storage: torch.UntypedStorage) -> None:
-    """Free a storage's memory, which makes it hollow; its size stays what it is. `fill` gives it memory again."""
+    """Free a storage's memory, which makes it empty; its size stays what it is. `fill` gives it memory again."""
     hole = storage_at(0, storage.device, storage.nbytes())
     _swap()(storage, hole)
-    _set_error()(storage._cdata, TEXT)
+    _set_error()(storage._cdata, TRAP_TEXT)
 
 
 def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:

@@ -1,12 +1,12 @@
-"""The values of a running step that are on the host, or on their way there or back."""
+"""The copies on the host: those of a plan, which engines make beside the ops, and those that were sent without one."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from coopsim.live.engines import BACK, OUT, Mark
-from coopsim.live.host_area import HostArea, HostBytes
+from coopsim.live.host.area import BACK, OUT, HostArea, HostBytes, Mark
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -37,7 +37,7 @@ class Copies:
         self._coming: dict[Key, tuple[torch.UntypedStorage, Mark]] = {}
         self.offloads = self.offloaded_bytes = 0
 
-    def away(self) -> bool:
+    def any_on_host(self) -> bool:
         """Whether a value is on the host only, or on its way back."""
         return bool(self._coming) or any(copy.left for copy in self._host.values())
 
@@ -68,10 +68,14 @@ class Copies:
         nbytes = source.nbytes()
         end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source), self._streams())
         self._host[key] = _OnHost(at, nbytes, end, source)
+        self.count(nbytes)
+
+    def count(self, nbytes: int) -> None:
+        """Count a copy to the host of so many bytes."""
         self.offloads += 1
         self.offloaded_bytes += nbytes
 
-    def leave(self, key: Key) -> bool:
+    def finish_offload(self, key: Key) -> bool:
         """Let what follows wait until a value is on the host, whose memory may go then. False if it has no copy."""
         copy = self._host.get(key)
         if copy is None:
@@ -118,6 +122,52 @@ class Copies:
             self._area.engines.wait(BACK, end)
         self._coming.clear()
         self._host.clear()
+
+
+class OnHost:
+    """Copies of tracked storages without memory on the device, a tracked storage for each. A tracked storage is one of the step (tracked.py)."""
+
+    def __init__(self) -> None:
+        self._copies: dict[TrackedStorage, HostBytes] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all copies that can be asked for."""
+        self._copies = {tracked: copied for tracked, copied in self._copies.items() if tracked.ref() is not None}
+        return sum(copied.nbytes for copied in self._copies.values())
+
+    @property
+    def storages(self) -> list[TrackedStorage]:
+        """All tracked storages that have a copy here."""
+        return list(self._copies)
+
+    def has(self, value: Value) -> bool:
+        """Whether a value is here."""
+        tracked, version = value
+        return tracked in self._copies and tracked.version == version
+
+    def add(self, tracked: TrackedStorage, copied: HostBytes) -> None:
+        """Keep a copy of a tracked storage that is on the host only, or will be at once."""
+        self._copies[tracked] = copied
+
+    def take(self, tracked: TrackedStorage) -> HostBytes:
+        """Give a tracked storage's copy away."""
+        return self._copies.pop(tracked)
+
+    def begin(self) -> list[TrackedStorage]:
+        """Begin a step: return new tracked storages for the storages that the step before has left here."""
+        found: dict[TrackedStorage, HostBytes] = {}
+        for old, copied in self._copies.items():
+            storage = old.ref()
+            if storage is not None:
+                found[tracked := TrackedStorage(storage)] = copied
+                tracked.emptied()
+        self._copies = found
+        return list(found)
+
+    def clear(self) -> None:
+        """Let all copies go."""
+        self._copies.clear()
 
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Records a step while it runs: its trace, and its tape, the list of all ops that it dispatches, views included.
+"""Records a step while it runs: its trace, and its op log, the list of all ops that it dispatches, views included.
 
 A trace has only ops that make or change data. The role of a storage is what it is used for: parameter, gradient, ….
 """
@@ -13,11 +13,12 @@ import torch
 from coopsim.live import refused
 from coopsim.live.arena import recorded
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.cells import Call, Cell, on_device
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
-from coopsim.live.on_demand import OnDemand
+from coopsim.live.op_runner import OpRunner, Ran
+from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
+from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device
@@ -34,7 +35,7 @@ Shapes = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class Taped:
+class LoggedOp:
     """A dispatched op (plan.Entry). Its storages are objects of the ledger until the trace is made, then numbers."""
 
     func: Any  #: aten.add_ where gradients are added up in place for autograd
@@ -43,30 +44,40 @@ class Taped:
     results: list[Any]
     op: int = -1
     mutable: bool = False
-    cells: tuple[list[Cell | None], list[Cell | None], Call | None] = field(default=([], [], None), repr=False)
+    storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
+        default=([], [], None), repr=False
+    )
 
 
-class TapeRecorder(Recorder):
-    """A recorder that runs its ops by way of `on_demand`, and keeps the tape.
+class StepRecorder(Recorder):
+    """A recorder that runs its ops by `runner`, and keeps the op log.
 
-    The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op.
+    The step's dispatch mode calls it; it is never entered as a mode itself. arena: logs the requests of each op. state:
+    by observer.State, for a plan that the step may follow (Placed.expect).
     """
 
     active = True
 
     def __init__(
-        self, device: Device, model: CostModel, ledger: LiveLedger, kind: str, on_demand: OnDemand, arena: Arena | None
+        self,
+        device: Device,
+        model: CostModel,
+        ledger: LiveLedger,
+        device_type: str,
+        runner: OpRunner,
+        arena: Arena | None,
+        state: Any = None,
     ) -> None:
         super().__init__(device, model)
         self._arena = arena
         self.asked: dict[int, recorded.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
-        self.tape: list[Taped] = []
-        self.state: Any = None  #: by observer.State, for a plan that the step may follow (Placed.expect)
+        self.op_log: list[LoggedOp] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
-        self.on_demand = on_demand
+        self._runner, self._state = runner, state
+        self._ran = Ran(None, [], [], None)  # the latest op
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
-        self.kind, self._held = kind, False
+        self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
         self.stays: dict[int, Any] = {}  #: of what the step found, by number of the trace, weak references to storages
@@ -81,7 +92,7 @@ class TapeRecorder(Recorder):
 
     def commit(self) -> None:
         """Go on to record the whole step, and find each storage's role. LiveError if the program cannot be followed."""
-        if self.state is not None and self._arena is not None:
+        if self._state is not None and self._arena is not None:
             self._arena.unfollow()
         gc.collect()  # else what is garbage already would count as needed
         objects = roles.Objects.now()
@@ -117,7 +128,8 @@ class TapeRecorder(Recorder):
     # -- an op -------------------------------------------------------------------------------------------------------
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.on_demand.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+        self._ran = self._runner.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+        return self._ran.out
 
     def _timed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = self.device.value(func, args)
@@ -137,32 +149,38 @@ class TapeRecorder(Recorder):
         if self._arena is not None:  # what an optimizer makes in its first step stays
             optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
-        operands = on_device(self.kind, (*args, *kwargs.values()))
+        operands = on_device(self.device_type, (*args, *kwargs.values()))
         shapes = _shapes_of(operands)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
         inputs = [self.ledger.of(tensor) for tensor in operands]
-        found = on_device(self.kind, (out,))
+        found = on_device(self.device_type, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
-        entry = Taped(func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=func._schema.is_mutable)
-        entry.cells = self.on_demand.last
-        if self.on_demand.workspace:
-            self.workspaces[number] = self.on_demand.workspace
+        ran, self._ran = self._ran, Ran(None, [], [], None)
+        entry = LoggedOp(
+            func,
+            (shapes, _shapes_of(found), parameters),
+            inputs,
+            results,
+            mutable=func._schema.is_mutable,
+            storages=(ran.inputs, ran.results, ran.call),
+        )
+        if ran.workspace:
+            self.workspaces[number] = ran.workspace
         if self._logged:
             self.asked[number] = self._logged
-        self.tape.append(entry)
-        if self.state is not None:
-            self.state[State.AT] = len(self.tape)
+        self.op_log.append(entry)
+        if self._state is not None:
+            self._state[State.AT] = len(self.op_log)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
-            if self.kind == "cpu":
+            if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-            call = entry.cells[2]
-            if call is not None:
-                call.cost = op.cost_ns
+            if ran.call is not None:
+                ran.call.took(op.cost_ns)
         elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.
@@ -170,7 +188,7 @@ class TapeRecorder(Recorder):
             to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
         known = {s.role for s in inputs if s is not None}
         if not self.decided and Role.PARAMETER in known and len(known) > 1:
-            self.decided = len(self.tape)
+            self.decided = len(self.op_log)
         return out
 
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
@@ -216,14 +234,14 @@ def _hold_to_the_end(recording: Recording) -> None:
 
 
 def _shapes_of(tensors: list[torch.Tensor]) -> Shapes:
-    """Sizes and type of each tensor, as entries of the tape are compared by."""
+    """Sizes and type of each tensor, as entries of the op log are compared by."""
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
 
 
-def trace_of(recorder: TapeRecorder) -> Trace:
+def trace_of(recorder: StepRecorder) -> Trace:
     """The trace of a step that was recorded to its end.
 
-    The entries of the recorder's tape, which named storages and ops as objects, get the trace's numbers for them.
+    The entries of the recorder's op log, which named storages and ops as objects, get the trace's numbers for them.
     """
     recording = recorder.recorded
     assert recording is not None
@@ -231,7 +249,7 @@ def trace_of(recorder: TapeRecorder) -> Trace:
         **recorder.device.header,
         "model": "live",
         "precision": recorder.cost_model.precision,
-        "cost_source": "measured" if recorder.kind == "cpu" else recorder.cost_model.source,
+        "cost_source": "measured" if recorder.device_type == "cpu" else recorder.cost_model.source,
     }
     _hold_to_the_end(recording)
     trace = assemble.assemble(recording, [], header)
@@ -240,14 +258,14 @@ def trace_of(recorder: TapeRecorder) -> Trace:
     number = {storage: i for i, storage in enumerate(storages)}
     for i, op in enumerate(ops):
         if op.number >= 0:
-            recorder.tape[op.number].op = i
+            recorder.op_log[op.number].op = i
     start = set(recording.start)
-    for entry in recorder.tape:
-        known = zip(entry.inputs, entry.cells[0], strict=False)
+    for entry in recorder.op_log:
+        known = zip(entry.inputs, entry.storages[0], strict=False)
         recorder.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
         entry.inputs = [number.get(s, -1) for s in entry.inputs]
         entry.results = [number.get(s, -1) for s in entry.results]
-        entry.cells = [], [], None
+        entry.storages = [], [], None
     asked = [recorder.asked_of(op) for op in ops]
     return replace(
         trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)

@@ -1,0 +1,186 @@
+"""A step that goes by a plan, op by op, until one of them is not the plan's, or the device has no room.
+
+The plan's op log has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops
+on the same sizes are of one signature (signatures.py).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from coopsim.live.errors import TRAP
+from coopsim.live.follow import Deviation, Follow, Outgrown, RanOp
+from coopsim.live.on_demand import OnDemand
+from coopsim.live.operands import can_start_again, on_device
+from coopsim.live.plan import Row
+from coopsim.live.signatures import Signature
+from coopsim.live.state import Context, LeftPlan, State
+from coopsim.live.tracked import TrackedStorage
+from coopsim.observe import accumulation
+
+_ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
+_LEFT = object()  #: in place of an op's result: the step has left its plan before the op ran
+
+
+class Following(State):
+    """Follows the plan of a step signature. It goes on to the plan of another signature that is the same so far, or OnDemand.
+
+    follow: of the plan, from the middle of a step; None: from its start.
+    """
+
+    planned = True
+
+    def __init__(self, context: Context, signature: Signature, follow: Follow | None = None) -> None:
+        super().__init__(context)
+        assert signature.plan is not None
+        self.signature: Signature = signature
+        self._follow = follow or Follow(signature.plan, context.values, signature.stays, context.storages.of)
+
+    def begin(self) -> None:
+        """Begin the step, whose signature is expected, or leave the plan at once."""
+        if self.finds_room():
+            self.start()
+        else:
+            self._leave("no room for what is there as it begins", ran_out=True)
+
+    def finds_room(self) -> bool:
+        """Bring what is on the host to where the plan begins. False if there is no room for what comes back."""
+        self._context.room.go_by_plan(self._movable)
+        try:
+            self._context.values.begin(self._follow.places)
+        except torch.OutOfMemoryError:
+            return False
+        return True
+
+    def take_over(self, before: Iterable[RanOp]) -> bool:
+        """Go on after ops that have run without the plan. False if they worked on other tensors (Follow.take_over)."""
+        return self._follow.take_over(before)
+
+    def start(self) -> None:
+        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
+        context, follow = self._context, self._follow
+        context.room.go_by_plan(self._movable)
+        observer = context.observer
+        follow.begin(observer if observer is not None and observer.inside else None)
+        if context.placed is not None:
+            context.placed.follow(follow.plan, follow.state, follow.at)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an op with the plan's actions before and after it, or leave the plan and run it in the next state."""
+        follow = self._follow
+        follow.fetch()
+        at = follow.at
+        row = follow.rows[at] if at < len(follow.rows) else None
+        if follow.broken:
+            self._leave(f"op {at - 1}, {follow.rows[at - 1].func}, {follow.broken}")
+        elif row is not None and (
+            func is row.func or (func is _ADD and row.func is _ADD_IN_PLACE and accumulation.adds_up(args, None))
+        ):
+            out = self._run(row, func, args, kwargs)
+            if out is not _LEFT:
+                return out
+        elif not self._switch(func):
+            self._leave(f"op {at}: {func}" + (f" instead of {row.func}" if row else " after the end"))
+        return self.current.__torch_dispatch__(func, types, args, kwargs)
+
+    def _run(self, row: Row, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the op that the plan has next. _LEFT if the step has left the plan instead, and the op has to run yet."""
+        follow = self._follow
+        try:
+            if row.elements:
+                follow.check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
+            out = follow.run(row, args, kwargs)
+        except Deviation as why:
+            self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
+            return _LEFT
+        except RuntimeError as error:
+            again = not follow.started or can_start_again(func)
+            ran_out = isinstance(error, torch.OutOfMemoryError)
+            if not again or not (ran_out or TRAP in str(error)):
+                raise
+            what = "runs out of memory" if ran_out else "reads other tensors"
+            self._leave(f"op {follow.at}, {func}, {what}", ran_out=ran_out)
+            return _LEFT
+        follow.advance()
+        self._count(out)
+        if not follow.hand_over():
+            self._leave(f"op {follow.at - 1}, {func}, {follow.broken}")
+        return out
+
+    def _switch(self, func: Any) -> bool:
+        """Switch to the plan of a signature whose op log is the same so far, and has `func` next. False if there is none."""
+        context, now = self._context, self._follow
+        if context.residency.copies.any_on_host():  # where they lie on the host is the present plan's
+            return False
+        context.residency.copies.wait_for_all()
+        for other in context.signatures:
+            if other is self.signature or other.plan is None or not (other.ready and other.has_op(now.at, func)):
+                continue
+            if self.signature.common(other) < now.at or other.plan.on_host != now.plan.on_host:
+                continue
+            follow = Follow(other.plan, context.values, other.stays)
+            if follow.take_over(now.taken(), held=True):
+                self._go_on(Following(context, other, follow)).start()
+                return True
+        return False
+
+    def _leave(self, why: str, *, outgrown: bool = False, ran_out: bool = False) -> None:
+        """Leave the plan, and let eviction on demand go on with its tracked storages. why: for the report."""
+        self.stop()
+        self._context.residency.copies.wait_for_all()
+        self._go_on(OnDemand(self._context, self.signature, LeftPlan(why, outgrown, ran_out))).begin(self.storages)
+
+    def stop(self) -> None:
+        """Stop following the plan, and take back what the observer knows."""
+        if self._context.placed is not None:
+            self._context.placed.end()
+        self._follow.end()
+
+    def settle(self, *, failed: bool, goes_on: bool) -> None:
+        """Leave on the host what the plan has there at its end; or leave the plan, if the step has ended before."""
+        if not failed and self._follow.at != len(self._follow.rows):
+            self._leave("the step ended early")
+        elif goes_on:
+            self._follow.evict_offloaded()
+
+    @property
+    def storages(self) -> Iterable[TrackedStorage]:
+        """The tracked storages of the plan so far."""
+        return self._follow.storages.values()
+
+    def _movable(self) -> Iterable[TrackedStorage]:
+        return self.storages if self._follow.observed is None else ()
+
+    def storage(self, number: int) -> Callable[[], Any] | None:
+        """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
+        tracked = self._follow.storages.get(number)
+        return tracked.ref if tracked is not None else None
+
+    # -- access to bytes past the dispatcher -------------------------------------------------------------------------
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        """Keep a tensor in place until the step is over, as the program knows its address."""
+        self._follow.pin(tensor)
+
+    def materialize(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage, if it is evicted."""
+        observed = self._follow.observed
+        if observed is None:
+            super().materialize(storage)
+        elif observed.has_emptied(storage):
+            self.fetch()
+            super().materialize(storage)
+            self.hand_over()
+
+    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage, while Python follows; None if it is not known."""
+        return self._follow.tracked_of(storage)
+
+    def fetch(self) -> None:
+        """Let Python go on in place of the observer, with what that knows."""
+        self._follow.fetch()
+
+    def hand_over(self) -> None:
+        """Let the observer go on, if it was at work."""
+        self._follow.hand_over()

@@ -1,0 +1,242 @@
+"""Learns from the steps of a program: which signatures there are, by which plan each goes, and whether that keeps its word.
+
+Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
+"""
+
+from dataclasses import dataclass, replace
+
+from coopsim import budget as amounts
+from coopsim.live import device, stored
+from coopsim.live.ledger import LiveLedger
+from coopsim.live.on_demand import OnDemand
+from coopsim.live.op_log import StepRecorder, trace_of
+from coopsim.live.parts import IN_PARTS
+from coopsim.live.plan_state import PlanState
+from coopsim.live.planning import Planning
+from coopsim.live.recording import Deciding, Recording
+from coopsim.live.residency import Residency
+from coopsim.live.signatures import KnownSignatures, Signature
+from coopsim.live.state import State
+from coopsim.live.step import Step
+from coopsim.observe import effects, roles
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.types import Role
+
+_FIRST = "it makes the optimizer's state, as only the first step does"
+
+
+@dataclass
+class Totals:
+    """Sums and peaks over the steps so far. Peaks are in bytes, of steps that had a budget.
+
+    steps: those that ended without an error. planned_steps: of these, those by a plan to their end. deviations: steps
+    that left their plans, except for want of memory. deviated: why the latest step that left its plan did so.
+    device_calls: how often the latest step with a plan took memory from the device or gave it back.
+    """
+
+    steps: int = 0
+    planned_steps: int = 0
+    evictions: int = 0
+    recomputes: int = 0
+    offloads: int = 0
+    offloaded_bytes: int = 0
+    deviations: int = 0
+    peak_allocated_bytes: int = 0
+    peak_reserved_bytes: int = 0
+    deviated: str = ""
+    device_calls: int = 0
+
+    def step_ended(self, state: State) -> None:
+        """Count a step that ended without an error, in this state."""
+        self.steps += 1
+        self.planned_steps += state.planned
+        if isinstance(state, OnDemand) and state.left is not None:
+            self.deviated = state.left.why
+            self.deviations += not state.left.ran_out
+
+    def call_device(self, times: int) -> None:
+        """Take note of how often a step with a plan took memory from the device or gave it back."""
+        self.device_calls = times
+
+    def add(self, residency: Residency) -> None:
+        """Count what was evicted, run again and offloaded in a step that is over."""
+        self.evictions += residency.evictions
+        self.recomputes += residency.recomputes
+        self.offloads += residency.copies.offloads
+        self.offloaded_bytes += residency.copies.offloaded_bytes
+
+    def add_peaks(self, allocated: int, reserved: int) -> None:
+        """Take the peaks, in bytes, of a step that had a budget into account."""
+        self.peak_allocated_bytes = max(self.peak_allocated_bytes, allocated)
+        self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
+
+
+class Learner:
+    """What is known of a program's steps. share: of the largest step, which the budget is to be; "": it is no share.
+
+    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: `keep` will be
+    called, which needs a plan of the first step, too.
+    """
+
+    def __init__(
+        self,
+        known: KnownSignatures,
+        planning: Planning,
+        ledger: LiveLedger,
+        share: str,
+        *,
+        plans: bool,
+        cached: bool = False,
+        keeps: bool = False,
+    ) -> None:
+        self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
+        self._cached, self._keeps = cached, keeps
+        self._first: Signature | None = None  # the program's first step, if it was recorded
+        self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
+
+    def take(self, planned: stored.Loaded, device_type: str) -> None:
+        """Enter the signatures of a plan file. Raises what Planning.follow_known and Loaded.signatures raise."""
+        if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
+            with effects.on(device_type):
+                roles.assign(roles.Objects.now(), self._ledger)
+        self._planning.set_others(planned.others_bytes)
+        self._known.add_planned(planned.signatures(device_type))
+        for signature in self._known.signatures:
+            self._planning.follow_known(signature)
+        self._kept = self._held()
+
+    def learn(self, step: Step) -> bool:
+        """Learn from a step that has ended without an error: plan its signature if that is new, and judge its plan.
+
+        True if a plan was judged. Raises DoesNotFit if the budget is below what one of its ops needs.
+        """
+        match step.state:
+            case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
+                self._plan(step, recorder, trace_of(recorder))
+                return signature is not None and self._judge(
+                    signature, step, ran_out=True
+                )  # its plan has found no room
+            case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
+                self._known.saw(signature)
+                return self._judge(signature, step, ran_out=True)
+            case OnDemand(left=left) if left is not None:
+                self._known.deviated(outgrown=left.outgrown)
+                self._planning.expect_other_steps(self._known.signatures)
+                return False
+            case state:
+                assert state.signature is not None
+                self._known.followed(state.signature, state.storage)
+                return state.planned and self._judge(state.signature, step, ran_out=False)
+
+    def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
+        """Plan a step that was recorded, if it is of a new signature."""
+        if self._known.recognise(recorder.op_log, recorder.stays):
+            return
+        if step.meter is not None:
+            self._planning.set_others(step.meter.others(self._ledger))
+        if step.in_parts:
+            trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
+        first = _first(trace)
+        signature = Signature(
+            trace,
+            recorder.op_log,
+            recorder.decided or 1,
+            peak_bytes(trace, device.GRANULE),
+            first,
+            PlanState(why=_FIRST if first and self._plans else ""),
+            recorder.stays,
+        )
+        self._known.saw(signature)
+        if not self._plans:
+            self._known.add(signature)
+        elif first:  # no other will be like it
+            self._first = signature
+        else:
+            if self._share and self._cached and not any(one.state.kept for one in self._known.signatures):
+                self._known.forget_all()  # the program is another than it was, and so is its largest step
+            self._known.add(signature)
+            self._known.forget_oldest()
+            if self._share:
+                self._find_limit()
+            self._planning.learn(signature)
+            if self._keeps and self._first is not None and self._planning.first is None:
+                self._planning.prepare(self._first, now=False)
+
+    def _find_limit(self) -> None:
+        """Set a budget that is a share, of the largest step signature; if it changes, plan the older signatures again."""
+        *older, _ = signatures = [signature for signature in self._known.signatures if not signature.first]
+        limit = amounts.parse(
+            self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
+        )
+        if limit != self._planning.limit:
+            self._planning.set_limit(limit)
+            for signature in older:
+                self._planning.plan(signature)
+
+    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> bool:
+        """Judge the plan of a signature by a step that followed it; True."""
+        allocated, reserved = step.peaks()
+        taken = max(allocated, reserved if step.over_cap else 0)
+        self._planning.validate(signature, taken, ran_out=ran_out, calls=step.device_calls, retries=step.retries)
+        return True
+
+    def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
+        """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
+
+        command: the title of the program. If writing fails, a file that was there before is left as it was.
+        """
+        planning = self._planning
+        known = planning.limit, planning.policy, planning.others, device_type, command
+        stored.save(self._known.signatures, path, stored.header(*known, arena=arena, hosting=planning.hosting))
+
+    def keep(self, path: str, command: str, device_type: str, calls: int, *, arena: bool) -> None:
+        """Write a file as `save` does, for another start of the program, and with its first step.
+
+        Kinds whose plan is still being made are left out. No file is written without a plan, and none if it would be as
+        the one that was read. calls: how often the last step took memory from the device or gave it back.
+        """
+        planning, found = self._planning, self._held()
+        planning.take()
+        signatures = [signature for signature in self._known.signatures if not planning.is_asked(signature)]
+        if not any(signature.state.schedule for signature in signatures) or found == self._kept:
+            return
+        self._kept = found
+        if self._first is not None:
+            if self._first.state.schedule is None:
+                planning.prepare(self._first, now=True)
+            signatures.insert(0, self._first)
+        known = planning.limit, planning.policy, planning.others, device_type, command
+        head = stored.header(*known, arena=arena, hosting=planning.hosting)
+        steady = not (calls and any(signature.state.finished for signature in signatures))
+        stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
+
+    def _held(self) -> list[tuple[int, bool]]:
+        return [
+            (id(signature.state.schedule), signature.state.finished)
+            for signature in self._known.signatures
+            if not signature.first
+        ]
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
+        background = self._planning.background
+        made = (
+            background is not None
+            and any(signature.plan for signature in self._known.signatures)
+            and not background.is_asked()
+        )
+        return made and self.all_validated and self._held() != self._kept
+
+    @property
+    def all_validated(self) -> bool:
+        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
+
+
+def _first(trace: Trace) -> bool:
+    """Whether a step makes most of the optimizer's state, as only a program's first step does."""
+    states = [role == Role.OPTIMIZER_STATE for role in trace.role]
+    there = int(trace.bytes[states & trace.alive_at_start].sum())
+    return int(trace.bytes[states].sum()) > 2 * there

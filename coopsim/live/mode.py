@@ -1,0 +1,144 @@
+"""The dispatch mode of a running step: it hands every op to the step's state, and watches what no op shows."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from coopsim.live.errors import DoesNotFit, LiveError
+from coopsim.live.state import Context, State
+from coopsim.live.unseen import Unseen
+from coopsim.observe.torch_private import TorchDispatchMode, dispatch_modes, pop_dispatch_mode
+
+#: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
+_MARKS = {
+    torch.ops.profiler._record_function_enter.default,
+    torch.ops.profiler._record_function_enter_new.default,
+    torch.ops.profiler._record_function_exit.default,
+    torch.ops.profiler._record_function_exit._RecordFunction,
+}
+
+
+class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs the ops of one step between `enter` and `leave`. state: in which the step begins."""
+
+    def __init__(self, context: Context, state: State) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._context, self._state = context, state
+        self.failure: LiveError | None = None
+        self._unseen = Unseen(
+            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
+        )
+
+    @property
+    def state(self) -> State:
+        """The state that the step is in."""
+        self._state = self._state.current
+        return self._state
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Let torch not wrap `__torch_dispatch__` for torch.compile, which costs time in every op."""
+        return False
+
+    def enter(self) -> None:
+        """Intercept the ops of the program; the state has not begun yet."""
+        self._unseen.watch()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        if self._context.observer is not None:
+            self._context.observer.enter()
+
+    def exit(self, *, failed: bool, goes_on: bool) -> None:
+        """Let ops run as they are, and bring back what the step has evicted.
+
+        failed: the step ended with an error, so all comes back as far as there is room. goes_on: the next step begins
+        at once, so what is on the host stays there.
+        """
+        context = self._context
+        try:
+            self.state.stop()
+            self._leave_observer()
+            super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            self._unseen.forget()
+            self.state.settle(failed=failed, goes_on=goes_on)
+            with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
+                try:
+                    context.values.finish([*context.storages.all, *self.state.storages], goes_on=goes_on)
+                finally:
+                    context.room.let_go()
+        finally:
+            self.state.end(learn=not failed)
+
+    def forget(self) -> None:
+        """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
+        self._leave_observer()
+        while dispatch_modes():  # none, if another thread has forked
+            if pop_dispatch_mode(None) is self:
+                break
+        self.state.end(learn=False)
+        self._unseen.forget()
+
+    def _leave_observer(self) -> None:
+        observer = self._context.observer
+        if observer is not None and observer.inside:
+            observer.leave()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an op. PyTorch calls this in place of every op while the step runs.
+
+        `adds_up` and the recorder look at the stack, to tell autograd's ops from those of Python code: between them and
+        autograd's engine no frame may be of another name than this one's, so the states have methods of that name.
+        """
+        if func in _MARKS:
+            return func(*args, **(kwargs or {}))
+        try:
+            return self.state.__torch_dispatch__(func, types, args, kwargs or {})
+        except LiveError as error:
+            self.failure = error
+            raise
+        except torch.OutOfMemoryError as error:
+            if not self.state.planned:
+                self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
+            raise
+
+    # -- access to bytes past the dispatcher -------------------------------------------------------------------------
+
+    def _is_ours(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type == self._context.residency.device_type and tensor.layout is torch.strided
+
+    def _address_is_known(self, tensor: torch.Tensor) -> None:
+        """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
+        if self._is_ours(tensor):
+            self.state.materialize(tensor.untyped_storage())
+            self.state.pin(tensor)
+
+    def _bring_back(self, tensor: torch.Tensor) -> None:
+        if self._is_ours(tensor):
+            self.state.materialize(tensor.untyped_storage())
+
+    def _is_located(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage that is evicted, which on the CPU is then read where it is."""
+        residency = self._context.residency
+        tracked = residency.evicted_at(storage)
+        self.state.materialize(storage)
+        if tracked is not None and residency.device_type == "cpu":
+            tracked.pin()
+
+    @contextlib.contextmanager
+    def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
+        """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
+        self.state.fetch()
+        self.state.materialize(storage)
+        tracked = self.state.tracked_of(storage)
+        try:
+            with tracked.in_place() if tracked is not None else contextlib.nullcontext():
+                yield
+        finally:
+            self.state.hand_over()
+
+    def _is_away(self, storage: torch.UntypedStorage) -> bool:
+        """Whether a storage on a GPU is evicted, by Python."""
+        return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None

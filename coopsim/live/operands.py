@@ -1,0 +1,135 @@
+"""The tensors among an op's arguments and results, and what an op is like: what it makes, draws and may repeat."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
+
+_TENSOR, _STRIDED = torch.Tensor, torch.strided
+_PLAIN = int, float, bool
+
+
+@cache
+def can_start_again(func: Any) -> bool:
+    """Whether an op can be run again after it ran out of memory.
+
+    An op that changes a list of tensors cannot: it may have changed some of them.
+    """
+    written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+    return not any("[]" in str(a.type) for a in written)
+
+
+def change(value: Any, device_type: type, to: Callable[[Any], Any]) -> Any:
+    """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `kind`."""
+    if isinstance(value, device_type):
+        return to(value)
+    if type(value) in (list, tuple):
+        if value and type(value[0]) in _PLAIN and type(value[-1]) in _PLAIN:
+            return value  # sizes and the like
+        return type(value)([change(v, device_type, to) for v in value])
+    if isinstance(value, dict):
+        return {key: change(v, device_type, to) for key, v in value.items()}
+    return value
+
+
+def on_device(device_type: str, values: Any) -> list[torch.Tensor]:
+    """The strided tensors on devices of type `kind` ("cuda" or "cpu") in an op's arguments or results, in order.
+
+    Lists and tuples are searched, at any depth.
+    """
+    return list(_on_device(device_type, values))
+
+
+def _on_device(device_type: str, values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.device.type == device_type and value.layout is torch.strided:
+                yield value
+        elif isinstance(value, list | tuple):
+            yield from _on_device(device_type, value)
+
+
+def elsewhere(device_type: str, values: Any) -> bool:
+    """Whether an op's arguments name other devices only than `kind`, so that its results are not on it either.
+
+    False if there is no tensor among them.
+    """
+    found = list(_placed(values))
+    tensors = [value for value in found if isinstance(value, torch.Tensor)]
+    devices = [tensor.device for tensor in tensors] + [value for value in found if isinstance(value, torch.device)]
+    return bool(tensors) and all(device.type != device_type for device in devices)
+
+
+def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
+    for value in values:
+        if isinstance(value, torch.Tensor | torch.device):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _placed(value)
+
+
+def given_on(device_type: str, values: Any) -> list[torch.Tensor]:
+    """The same as `on_device`, in less time, as it runs for every op of a planned step."""
+    found: list[torch.Tensor] = []
+    _collect(device_type == "cuda", values, found)
+    return found
+
+
+def _collect(cuda: bool, values: Any, found: list[torch.Tensor]) -> None:
+    for value in values:
+        if isinstance(value, _TENSOR):
+            if (value.is_cuda if cuda else value.is_cpu) and value.layout is _STRIDED:
+                found.append(value)
+        elif isinstance(value, (list, tuple)):
+            _collect(cuda, value, found)
+
+
+def changes_only(func: Any) -> bool:
+    """Whether an op makes nothing: it changes its operands, or gives views of them."""
+    return all(r.alias_info is not None for r in func._schema.returns)
+
+
+def generator(device_type: str, named: dict[str, Any]) -> torch.Generator:
+    """The generator that an op draws its random numbers from: its argument `generator`, or the device's default.
+
+    kind: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
+    """
+    given = named.get("generator")
+    if given is not None:
+        found: torch.Generator = given
+    elif device_type == "cuda":
+        found = torch.cuda.default_generators[torch.cuda.current_device()]
+    else:
+        found = torch.default_generator
+    return found
+
+
+def result_bytes(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device_type: str, given: Sequence[torch.Tensor]
+) -> int:
+    """The bytes of an op's results on devices of type `kind` ("cuda" or "cpu"), by a run on the device `meta`.
+
+    given: its operands on the device. Where it cannot run on `meta`, the bytes of the largest operand.
+    """
+
+    def bare(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != device_type:
+            return tensor
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+
+    def there(device: torch.device) -> torch.device:
+        return torch.device("meta") if device.type == device_type else device
+
+    try:
+        with DisableTorchDispatch(), DispatchBelowAutograd(), DisableAutocast():
+            plain = change(args, torch.Tensor, bare), change(kwargs, torch.Tensor, bare)
+            named = change(plain[1], torch.device, there)
+            if not given:
+                named["device"] = torch.device("meta")
+            out = func(*plain[0], **named)
+    except Exception:  # sizes that hang on data, ops without a formula: what the largest operand has is the guess
+        return max((t.untyped_storage().nbytes() for t in given), default=0)
+    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in on_device("meta", (out,))}.values())

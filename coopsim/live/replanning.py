@@ -1,0 +1,92 @@
+"""Mends plans: puts a schedule in place of one by which steps exceeded the budget, or were not steady. Knows no torch.
+
+A margin is a number of bytes that a plan leaves of the budget.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from coopsim.live.parameters import PlanningParameters
+from coopsim.live.plan_state import Candidate, Failure, PlanState
+from coopsim.live.search import Search
+from coopsim.schedule import Schedule
+
+
+def exceeding(
+    state: PlanState, search: Search, p: PlanningParameters, excess: int, *, ran_out: bool, once: bool
+) -> int:
+    """The margin of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
+
+    once: no other step of the signature can show whether a smaller one would do.
+    """
+    state.fail(excess, ran_out=ran_out)
+    growth = p.margin_growth_once if once or ran_out else p.margin_growth
+    more = growth * max(failure.candidate.margin for failure in state.failures)
+    return max(state.margin + excess, int(more), int(p.least_margin * search.limit))
+
+
+def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int) -> bool:
+    """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
+
+    If there is none, the signature goes back to the cheapest of those that kept to the budget, and is replanned no
+    more. Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
+    """
+    state.repairs += 1
+    state.fail(0, retries=retries)
+    least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit))
+    margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
+    margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
+    step_ns = max(int(search.trace.cost_ns.sum()), 1)
+    kept = [failure for failure in state.failures if not (failure.ran_out or failure.excess)]
+    most = min(_with_retries(failure, p.retry_ns / step_ns) for failure in kept)
+    return replan(state, search, p, margins, most)
+
+
+def _with_retries(failure: Failure, retry: float) -> float:
+    """The cost of a schedule that failed, with what its steps lose by giving back the allocator's cache."""
+    return failure.candidate.cost + failure.retries * retry
+
+
+def replan(
+    state: PlanState,
+    search: Search,
+    p: PlanningParameters,
+    margins: Sequence[int],
+    most: float = math.inf,
+    equal_excess: int = 0,
+) -> bool:
+    """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
+
+    Where none costs at most `most`, the next margin counts. If it is so for all, or the signature was replanned too
+    often, go back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most. True if another
+    schedule was adopted, and False if an earlier one was.
+    """
+    goes_on = state.repairs <= p.max_repairs
+    tried = [failure.candidate.schedule for failure in state.failures]
+    for margin in margins if goes_on else ():
+        found, state.infeasible_margin = search.leaving(margin, state.margin, state.infeasible_margin)
+        known = [*state.candidates, *found]
+        state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
+        if any(other.cost <= most for other in state.candidates):
+            break
+    best = min(state.candidates, key=_cost, default=None)
+    if goes_on and best is not None and best.cost <= most:
+        state.adopt(best)
+        return True
+    ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
+    excess += equal_excess if excess > 0 else 0
+    nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
+    state.finish()
+    state.adopt(min(nearest, key=_cost))
+    return False
+
+
+def _cost(candidate: Candidate) -> float:
+    return candidate.cost
+
+
+def _same(a: Schedule, b: Schedule) -> bool:
+    """Whether two schedules have the same actions in the same order, wherever the bytes lie."""
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("action", "op", "storage", "version"))

@@ -1,0 +1,139 @@
+"""What the states of a running step have in common: a step is being decided, recorded, followed by plan, or on demand.
+
+A tracked storage is one of the step (tracked.py). The observer is compiled code that follows plans on Python's behalf.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from coopsim.live.arena.placed import Placed
+from coopsim.live.observer import Observer
+from coopsim.live.op_runner import OpRunner
+from coopsim.live.operands import on_device
+from coopsim.live.residency import Residency
+from coopsim.live.room import Room
+from coopsim.live.signatures import Signature
+from coopsim.live.tracked import TrackedStorage, TrackedStorages
+from coopsim.live.values import Values
+from coopsim.observe.torch_private import DisableTorchDispatch
+
+S = TypeVar("S", bound="State")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What all states of one step share.
+
+    signatures: all that are known, to whose plans the step may switch. observer: None: Python follows plans alone.
+    placed: places requests at their planned addresses; None without an arena.
+    """
+
+    residency: Residency
+    storages: TrackedStorages
+    room: Room
+    values: Values
+    runner: OpRunner
+    signatures: Sequence[Signature]
+    observer: Observer | None
+    placed: Placed | None
+
+
+@dataclass(frozen=True)
+class LeftPlan:
+    """Why a step has left its plan, for the report. outgrown: its data are larger. ran_out: the device had no room."""
+
+    why: str
+    outgrown: bool = False
+    ran_out: bool = False
+
+
+class State:
+    """What a step goes by, from some op of it on.
+
+    Each op runs in the state that `current` gives; a state that has gone on to another hands its ops over to that.
+    """
+
+    signature: Signature | None = None  #: that the step is of, as far as it is known
+    planned = False  #: whether the step follows a plan
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._next: State | None = None
+
+    @property
+    def current(self) -> "State":
+        """The state that this one has gone on to; itself if it has not."""
+        state: State = self
+        while state._next is not None:
+            state = state._next
+        return state
+
+    def begin(self) -> None:
+        """Begin the step in this state. LiveError if the program cannot be followed."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an op and return its result. It has this name for what looks at the stack (Step.__torch_dispatch__)."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """The last op has run."""
+
+    def settle(self, *, failed: bool, goes_on: bool) -> None:
+        """Leave behind what the step leaves, before all that was evicted comes back.
+
+        failed: the step ended with an error. goes_on: the next step begins at once.
+        """
+
+    def end(self, *, learn: bool) -> None:
+        """The step is over. learn: it went to its end."""
+
+    @property
+    def storages(self) -> Iterable[TrackedStorage]:
+        """Tracked storages of a plan, which the context does not have yet."""
+        return ()
+
+    def storage(self, _number: int) -> Callable[[], Any] | None:
+        """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
+        return None
+
+    # -- access to bytes past the dispatcher -------------------------------------------------------------------------
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        """Keep a tensor in place until the step is over, as the program knows its address."""
+        tracked = self._context.storages.of_tensor(tensor)
+        if tracked is not None:
+            tracked.pin()
+
+    def materialize(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage, if it is evicted."""
+        tracked = self._context.residency.evicted_at(storage)
+        if tracked is not None:
+            with DisableTorchDispatch():
+                self._context.values.materialize([(tracked, tracked.version)])
+
+    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage; None if it is not known."""
+        return self._context.storages.known(storage)
+
+    def fetch(self) -> None:
+        """Let Python go on in place of the observer, with what that knows."""
+
+    def hand_over(self) -> None:
+        """Let the observer go on, if it was at work."""
+
+    # -- for the states ----------------------------------------------------------------------------------------------
+
+    def _go_on(self, state: S) -> S:
+        """Go on to another state, and return it."""
+        self._next = state
+        return state
+
+    def _count(self, out: Any) -> None:
+        """On the CPU there is no allocator to ask: count an op's results."""
+        residency = self._context.residency
+        if residency.device_type == "cpu":
+            for tensor in on_device("cpu", (out,)):
+                residency.ledger.of(tensor)

@@ -1,0 +1,228 @@
+"""The storages of a running step, the versions of their contents, and the calls that made these."""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+
+
+class TrackedStorage:
+    """A storage of the program. An op that changes its bytes in place makes its next version.
+
+    evicted: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
+    program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
+    whether its memory comes from an op that was run again. number: of the storage in the plan's trace, -1 without
+    a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA streams of the
+    ops that used it, where there are several. touched: when it was used last, as a number of ops since the step began.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "evicted",
+        "held",
+        "key",
+        "made_again",
+        "makers",
+        "nbytes",
+        "number",
+        "pinned",
+        "ref",
+        "streams",
+        "touched",
+        "version",
+    )
+
+    def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0, number: int = -1) -> None:
+        """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
+        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else _reference(storage)
+        self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
+        self.nbytes: int = storage.nbytes() if storage is not None else nbytes
+        self.number = number
+        self.version = 0
+        self.evicted = False
+        self.held: dict[int, torch.UntypedStorage] = {}
+        self.makers: dict[int, Call] = {}
+        self.made_again = False
+        self.pinned = False
+        self.touched = 0
+        self.streams: set[Any] = set()
+
+    def pin(self) -> None:
+        """Keep the memory in place until the step is over, as the program knows its address."""
+        self.pinned = True
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """A context in which the memory is kept in place."""
+        pinned, self.pinned = self.pinned, True
+        try:
+            yield
+        finally:
+            self.pinned = pinned
+
+    def use(self, now: int) -> None:
+        """Note that an op uses it at this time, as a number of ops since the step began."""
+        self.touched = max(self.touched, now)
+
+    def emptied(self) -> None:
+        """Note that its memory was freed."""
+        self.evicted = True
+
+    def filled(self) -> None:
+        """Note that it has memory again, of an op that was run again or of a copy."""
+        self.evicted, self.made_again = False, True
+
+    def change(self) -> None:
+        """Note that an op has changed its bytes, which makes the next version."""
+        self.version += 1
+
+    def let_go(self) -> None:
+        """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""
+        self.makers.clear()
+        self.held.clear()
+
+
+def _gone() -> None:
+    return None
+
+
+#: Before PyTorch 2.10 the objects that stand for storages may outlive Python's use of them, and come back.
+OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
+
+
+def _reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
+    found = weakref.ref(storage)
+    return partial(_back_in_use, found) if OBJECTS_RETURN else found
+
+
+def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.UntypedStorage | None:
+    storage = found()
+    if storage is not None:
+        storage._fix_weakref()  # type: ignore[attr-defined]
+    return storage
+
+
+Value = tuple[TrackedStorage, int]  #: a version of a storage's bytes
+
+
+class Spec:
+    """Stands for a tensor on the device in the arguments of a kept call. tracked: None for a tensor without bytes."""
+
+    __slots__ = ("dtype", "offset", "size", "stride", "tracked")
+
+    def __init__(self, tracked: TrackedStorage | None, tensor: torch.Tensor) -> None:
+        self.tracked, self.dtype, self.offset = tracked, tensor.dtype, tensor.storage_offset()
+        self.size, self.stride = tensor.size(), tensor.stride()
+
+    def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
+        """A tensor of this shape, stride, offset and type on `storage`."""
+        blank = torch.empty(0, dtype=self.dtype, device=storage.device)
+        return blank.set_(storage, self.offset, self.size, self.stride)
+
+
+class Kept(Protocol):
+    """A call whose arguments the observer keeps, in compiled code."""
+
+    handle: int
+
+    def run(self, operands: list[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
+        """Run the call again on the storages of its operands; return those of its results, at most `most`."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A call of an op in this step, with all that it takes to run it again.
+
+    kept: set if the observer keeps the arguments; then `operands` has the tracked storages of the operands, by
+    position. cost: in ns where the op was recorded, else in bytes read and written.
+    """
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    reads: list[Value] = field(default_factory=list)
+    mutates: list[TrackedStorage] = field(default_factory=list)
+    writes: list[Value] = field(default_factory=list)
+    results: list[TrackedStorage | None] = field(
+        default_factory=list
+    )  #: by position, of the device's tensors among the results
+    generator: torch.Generator | None = None
+    state: torch.Tensor | None = None  #: the generator's, before the op drew from it
+    gradients: bool = False  #: were gradients enabled? some kernels ask
+    cost: int = 0
+    kept: Kept | None = None
+    operands: list[TrackedStorage | None] = field(default_factory=list)
+
+    def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
+        """Enter what the call made, as it was followed by plan (`has_made`).
+
+        results: numbers of storages, -1 for none. writes: (number of the storage, version). storages: by number.
+        """
+        written = [(storages[s], v) for s, v in writes]
+        cost = sum(tracked.nbytes for tracked, _ in (*self.reads, *written))
+        self.has_made([storages.get(s) for s in results], written, cost)
+
+    def has_made(self, results: list[TrackedStorage | None], writes: list[Value], cost: int) -> None:
+        """Enter what the call made, and its cost; with it the call becomes the maker of its `writes`."""
+        self.results, self.writes, self.cost = results, writes, cost
+        for tracked, version in writes:
+            tracked.makers[version] = self
+
+    def took(self, cost_ns: int) -> None:
+        """Enter what the op costs, as it was recorded."""
+        self.cost = cost_ns
+
+
+class TrackedStorages:
+    """The tracked storages of a step so far, each found by its storage.
+
+    all: in the order in which they were met, those included whose storages are gone. made: those that ops of the step
+    have made.
+    """
+
+    def __init__(self) -> None:
+        self._by_key: dict[int, TrackedStorage] = {}
+        self.all: list[TrackedStorage] = []
+        self.made: list[TrackedStorage] = []
+
+    def known(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """The tracked storage of a storage; None if it has none yet."""
+        tracked = self._by_key.get(storage._cdata)
+        return tracked if tracked is not None and tracked.ref() is storage else None
+
+    def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
+        """The tracked storage of a storage with bytes, made at first sight."""
+        tracked = self.known(storage)
+        if tracked is None:
+            tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
+            self.all.append(tracked)
+        return tracked
+
+    def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
+        """The tracked storage of a tensor's storage, made at first sight; None if it has no bytes."""
+        storage = tensor.untyped_storage()
+        return self.of(storage) if storage.nbytes() else None
+
+    def adopt(self, storages: Iterable[TrackedStorage]) -> list[TrackedStorage]:
+        """Take over the tracked storages of a plan, which the step has followed until now; return those whose storages exist."""
+        found = []
+        for tracked in storages:
+            self.all.append(tracked)
+            if tracked.ref() is not None:
+                found.append(tracked)
+                self._by_key[tracked.key] = tracked
+                if tracked.version in tracked.makers:
+                    self.made.append(tracked)
+        return found
+
+    def add_made(self, storages: Iterable[TrackedStorage]) -> None:
+        """Note which tracked storages an op of the step has made."""
+        self.made += storages
+
+    def forget_freed(self) -> None:
+        """Drop those of `made` whose storages the program has freed."""
+        self.made = [tracked for tracked in self.made if tracked.ref() is not None]

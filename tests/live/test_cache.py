@@ -1,0 +1,143 @@
+"""Plans of an earlier start are followed from the first step on, and steps go on while a first plan is made."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopsim.cli import live_cache
+from coopsim.cli.parser import build
+from coopsim.live import plan_cache, plan_file
+from coopsim.phantom.build import cache_folder
+from tests.conftest import ROOT, Runner
+from tests.live.plans import HEADER
+
+BACKGROUND = """
+import time
+from coopsim.live.background import Background
+from tests.live.compare import compare, plain
+answers, held = Background.answers, [0]
+def late(self):  # at the beginning of each step: three steps are taken on demand, then the answer is waited for
+    held[0] += 1
+    end = time.monotonic() + 100
+    while held[0] > 5 and self.is_asked() and time.monotonic() < end:
+        yield from answers(self)
+        time.sleep(0.05)
+Background.answers = late
+answer(compare("transformer", "60%", background=True))
+"""
+
+
+def test_steps_go_on_while_they_are_planned_and_end_with_the_same_bits(child: Runner) -> None:
+    report = child(BACKGROUND)
+    assert report["same"]
+    assert (report["steps"], report["planned_steps"], report["deviations"]) == (9, 4, 0)
+    assert report["evictions"]
+
+
+TRAIN = """
+import hashlib, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(*[nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.1), nn.Tanh()) for _ in range(6)])
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(5):
+    model(torch.randn(512, 256)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print(hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest())
+"""
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder with what is compiled, and without plans."""
+    folder = tmp_path / "cache" / "coopsim"
+    folder.mkdir(parents=True)
+    for entry in cache_folder().iterdir() if cache_folder().exists() else ():
+        if entry.name != "plans":
+            (folder / entry.name).symlink_to(entry)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder / "plans"
+
+
+@pytest.mark.usefixtures("child")
+def test_the_second_start_follows_plans_from_its_first_step(tmp_path: Path, own_cache: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN, encoding="utf-8")
+
+    def start(*words: str) -> tuple[dict[str, Any], str, bool]:
+        command = [sys.executable, "-m", "coopsim", "live", "run", *words, "--json", "--", "python", str(script)]
+        done = subprocess.run(
+            command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+        )
+        *notes, bits = done.stderr.splitlines()
+        return json.loads(done.stdout), bits, any("earlier start" in line for line in notes)
+
+    first, bits, followed = start("--memory", "70%")
+    assert (first["steps"], followed) == (5, False)
+    assert first["planned_steps"] < 4
+    assert len(list(own_cache.iterdir())) == 1
+    second, same, followed = start("--memory", "70%")
+    assert (same, followed) == (bits, True)
+    assert (second["planned_steps"], second["deviations"]) == (5, 0)
+    assert second["budget_bytes"] == first["budget_bytes"]
+    third, same, followed = start("--memory", "70%", "--no-cache")
+    assert (same, followed, third["planned_steps"] < 4) == (bits, False, True)
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    return build().parse_args(["live", "run", "--memory", "1GiB", *words, "--", "python", "train.py"])
+
+
+def test_a_plan_is_kept_for_the_script_as_it_is_and_a_damaged_one_is_made_anew(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("1", encoding="utf-8")
+    told = live_cache.with_kept(arguments(), {}, arena=False)
+    file = Path(told["cache"])
+    assert file.parent == own_cache
+    assert "cached" not in told
+    file.write_bytes(b"damaged")
+    assert "cached" not in live_cache.with_kept(arguments(), {}, arena=False)
+    assert capsys.readouterr().err.endswith("planning anew\n")
+    places = [live_cache.with_kept(arguments(*w), {}, arena=False)["cache"] for w in ((), ("--policy", "coop"))]
+    script.write_text("2", encoding="utf-8")
+    places.append(live_cache.with_kept(arguments(), {}, arena=False)["cache"])
+    assert places[0] == str(file)
+    assert len(set(places)) == 3
+    assert live_cache.with_kept(arguments("--no-cache"), {}, arena=False) == {"arena": False}
+
+
+def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in_it(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(live_cache, "no_arena", lambda: "")
+    assert own_cache
+    words = ("--gpu", "h100-80gb")
+    file = live_cache.with_kept(arguments(*words), {}, arena=False)["cache"]
+    plan_file.save(plan_file.PlanFile(replace(HEADER, steady=False)), file)
+    told = live_cache.with_kept(arguments(*words), {}, arena=False)
+    assert (told["arena"], told.get("cached")) == (True, None)
+    live_cache.without_arena(file)
+    told = live_cache.with_kept(arguments(*words), {}, arena=False)
+    assert (told["arena"], told["cached"]) == (False, True)
+
+
+def test_the_cache_is_bounded(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.plan" for i in range(70)]
+    for i, file in enumerate(files):
+        file.write_bytes(b"x")
+        os.truncate(file, 1 << 28 if i == 60 else 1)  # sparse
+        os.utime(file, (i, i))
+    plan_cache.trim(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(files[61:])

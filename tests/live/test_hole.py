@@ -1,0 +1,71 @@
+"""Address ranges that are freed in an arena: evict until enough is free, then move; else evict side by side."""
+
+from tests.conftest import Runner
+
+IMPORT = """
+from coopsim.live.arena.hole import Hole, Ways
+from tests.live.made_up import KIB, Blocks, made, parts
+step = parts(64 * KIB)
+context = step.context
+storages = [made(step, KIB, cost) for cost in (3, 1, 2)]
+at = [Blocks(int, list).offset(tracked.ref()) for tracked in storages]
+def hole(missing, cheapest=lambda price: [], moves=(), release=lambda protected: 0, planned=tuple):
+    blocks = Blocks(missing, cheapest, moves)
+    evict = lambda tracked: context.residency.evict((tracked, 0))
+    ways = Ways(context.residency, context.storages, context.room.victims, evict, lambda: None, release, planned)
+    return blocks, Hole(blocks, ways)
+evicted = lambda: [tracked.evicted for tracked in storages]
+"""
+
+
+def test_the_cheapest_go_until_enough_is_free(child: Runner) -> None:
+    """Before them what only we hold."""
+    text = """
+ours = [KIB]
+missing = lambda: 2 * KIB - sum(evicted()) * KIB - (KIB if not ours else 0)
+blocks, found = hole(missing, moves=[(at[0], 0)], release=lambda protected: ours.pop() if ours else 0)
+answer([found.made([], 0), evicted(), blocks.taken, blocks.offset(storages[0].ref()) != at[0]])
+"""
+    assert child(IMPORT + text) == [True, [False, True, False], [0], True]
+
+
+def test_where_moves_do_not_help_neighbours_go(child: Runner) -> None:
+    """At the least price of all of them together, which the arena knows; none of those that have to stay."""
+    text = """
+prices = []
+def cheapest(price):
+    prices.append(sorted(at.index(a) for a in price))
+    return [at[0], at[2]]
+storages[1].pin()
+blocks, found = hole(lambda: 0, cheapest)
+answer([found.made([], 0), evicted(), prices, blocks.taken])
+"""
+    assert child(IMPORT + text) == [True, [True, False, True], [[0, 2]], []]
+
+
+def test_after_some_moves_for_one_op_none_are_made(child: Runner) -> None:
+    text = """
+blocks, found = hole(lambda: 0, moves=[(at[0], 0)])
+answer([found.made([], 7), blocks.taken, found.made([], 8), blocks.taken, sum(evicted())])
+"""
+    moved, taken, evicted, after, evicted = child(IMPORT + text)
+    assert moved
+    assert evicted
+    assert taken == after == [0]
+    assert evicted == 1
+
+
+def test_blocks_of_a_planned_step_move_too(child: Runner) -> None:
+    text = """
+context.storages.made.clear()
+blocks, found = hole(lambda: 0, moves=[(at[1], 4096)], planned=lambda: storages)
+answer([found.made([], 0), blocks.taken])
+"""
+    assert child(IMPORT + text) == [True, [4096]]
+
+
+def test_there_is_an_end(child: Runner) -> None:
+    text = """
+answer([hole(lambda: KIB)[1].made(storages, 0), evicted()])
+"""
+    assert child(IMPORT + text) == [False, [False] * 3]

@@ -1,0 +1,87 @@
+"""Room on the device: what a step gives up for it, in which order, and where it ends."""
+
+from tests.conftest import Runner
+
+IMPORT = """
+import torch
+from coopsim.live.errors import DoesNotFit
+from tests.live.made_up import KIB, Cap, made, parts
+def refused(room, nbytes, protected=()):
+    try: room.make(nbytes, protected)
+    except DoesNotFit as error: return str(error)
+    return ""
+"""
+
+
+def test_values_are_evicted_until_there_is_room(child: Runner) -> None:
+    text = """
+step = parts(100 * KIB)
+storages = [made(step, 20 * KIB, cost) for cost in (3, 1, 2)]
+room = step.context.room
+fits = [room.has(30 * KIB), room.has(60 * KIB)]
+room.make(60 * KIB, [])
+evicted = [tracked.evicted for tracked in storages]
+answer([fits, evicted, refused(room, 90 * KIB, storages[:1]), refused(parts(None).context.room, 1 << 40)])
+"""
+    fits, evicted, why, unlimited = child(IMPORT + text)
+    assert fits == [True, False]
+    assert evicted == [False, True, False]
+    assert why.startswith("an op needs 90 KiB more, and of the budget of 100 KiB 80 KiB are left with nothing more")
+    assert unlimited == ""
+
+
+def test_a_budget_that_is_a_share_may_be_exceeded(child: Runner) -> None:
+    text = "answer(refused(parts(KIB, hard=False).context.room, 1 << 20))"
+    assert child(IMPORT + text) == ""
+
+
+def test_a_step_runs_no_more_ops_again_than_it_has(child: Runner) -> None:
+    text = """
+step = parts(KIB)
+step.context.residency.count(recomputes=101)
+made(step, KIB)
+answer(refused(step.context.room, KIB))
+"""
+    assert "runs more ops again than the step has" in child(IMPORT + text)
+
+
+def test_the_cap_is_raised_last_but_for_pages(child: Runner) -> None:
+    """A hard budget by 1/64 at once, for pages of the allocator; beyond that once nothing is left to evict, on demand.
+
+    A step by plan goes on to be one on demand before that.
+    """
+    text = """
+found = []
+for by_plan in (False, True):
+    cap = Cap(raises=1)
+    step = parts(64 * KIB, cap)
+    tracked, room = made(step, KIB), step.context.room
+    if by_plan: room.go_by_plan(tuple)
+    found.append([[room.short([], tries), tracked.evicted, room.over_cap, cap.given[-1]] for tries in range(3)])
+answer(found)
+"""
+    by_demand, by_plan = child(IMPORT + text)
+    assert by_demand[0] == by_plan[0] == [True, False, True, 65 << 10]
+    assert by_demand[1][:2] == by_plan[1][:2] == [True, True]
+    assert by_demand[2][0] == by_plan[2][0] == False  # noqa: E712  (a list of both)
+    assert (by_demand[2][3], by_plan[2][3]) == (None, 65 << 10)
+
+
+def test_state_is_sent_in_steps_on_demand_only(child: Runner) -> None:
+    """Not while a step may follow a plan yet, not by a plan, and not when all comes back; and so much at most."""
+    text = """
+found = {}
+for name in ("demand", "undecided", "plan", "end", "full"):
+    step = parts(64 * KIB, Cap(), sends=KIB if name == "full" else 64 * KIB)
+    one, other = made(step, 8 * KIB), made(step, KIB)
+    for _ in range(3): step.context.room.victims.op_begins()
+    other.use(3)
+    room = step.context.room
+    {"undecided": room.wait_for_plan, "plan": lambda: room.go_by_plan(tuple), "end": room.end}.get(name, lambda: None)()
+    room.short([], 0)
+    found[name] = [one.evicted, other.evicted, step.context.residency.bytes_on_host]
+answer(found)
+"""
+    found = child(IMPORT + text)
+    assert found["demand"] == [True, False, 8 << 10]
+    assert all(found[name] == [True, False, 0] for name in ("undecided", "plan", "end", "full")), found

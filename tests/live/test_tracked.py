@@ -1,0 +1,63 @@
+"""The storages of a step, as they are found again, and the calls that made their contents."""
+
+from tests.conftest import Runner
+
+IMPORT = """
+import torch
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
+storage = lambda n=64: torch.UntypedStorage(n)
+"""
+
+
+def test_a_storage_at_a_freed_one_s_address_is_another(child: Runner) -> None:
+    text = """
+storages, first = TrackedStorages(), storage()
+tracked, key = storages.of(first), first._cdata
+again = storages.of(first) is tracked
+del first
+others = [storage() for _ in range(64)]
+reused = [one for one in others if one._cdata == key]
+answer([again, [storages.known(one) is None for one in reused], len(storages.all), tracked.ref() is None])
+"""
+    again, unknown, n, freed = child(IMPORT + text)
+    assert again
+    assert all(unknown)
+    assert (n, freed) == (1, True)
+
+
+def test_cells_of_a_plan_are_taken_over(child: Runner) -> None:
+    """All are of the step; those whose storage exists are found by it; those that a call made may be evicted."""
+    text = """
+there, made = storage(), storage()
+before = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
+Call(None, (), {}).has_made([before[1]], [(before[1], 0)], 1)
+storages = TrackedStorages()
+live = storages.adopt(before)
+numbers = lambda found: [before.index(tracked) for tracked in found]
+answer([numbers(live), numbers(storages.all), numbers(storages.made), storages.known(there) is before[0]])
+"""
+    assert child(IMPORT + text) == [[0, 1], [0, 1, 2], [1], True]
+
+
+def test_a_call_makes_versions(child: Runner) -> None:
+    """As it was followed by plan: it costs the bytes that it read and wrote, those of a changed storage twice."""
+    text = """
+kept = [storage(8), storage(16)]
+storages = dict(enumerate(map(TrackedStorage, kept)))
+call = Call(None, (), {}, reads=[(storages[0], 0), (storages[1], 0)])
+call.made([-1, 1], [(1, 1)], storages)
+answer([call.cost, storages[1].makers == {1: call}, call.results == [None, storages[1]]])
+"""
+    assert child(IMPORT + text) == [40, True, True]
+
+
+def test_a_pinned_storage_stays_pinned_after_a_copy(child: Runner) -> None:
+    text = """
+found, kept = [], [storage(), storage()]
+for tracked in map(TrackedStorage, kept):
+    if not found: tracked.pin()
+    with tracked.in_place(): inside = tracked.pinned
+    found.append([inside, tracked.pinned])
+answer(found)
+"""
+    assert child(IMPORT + text) == [[True, True], [True, False]]
