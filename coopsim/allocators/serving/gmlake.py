@@ -20,7 +20,7 @@ from coopsim.allocators.serving.plain import (
     rounded,
     segment_bytes,
 )
-from coopsim.allocators.serving.result import OutOfMemory, PeakMeter, Result
+from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
 from coopsim.types import GIB, MIB, CoopsimError
@@ -61,7 +61,7 @@ class GMLake:
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.meter = PeakMeter()
+        self.meter = Meter()
         self.small: dict[int, Segments] = {}  # by stream
         self.pblocks = PBlocks(self.meter)
         self.sblocks = SBlocks()

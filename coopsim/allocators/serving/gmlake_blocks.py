@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from coopsim.allocators.serving.gmlake_chunks import CHUNK, NEVER, Chunk, Clock, PBlock, SBlock
 from coopsim.allocators.serving.plain import Block, Held, Segments
-from coopsim.allocators.serving.result import PeakMeter
+from coopsim.allocators.serving.result import Meter
 
 Handle = list[PBlock] | Held
 
@@ -37,7 +37,7 @@ def bytes_of(handle: Handle) -> int:
 class PBlocks:
     """`free`: by stream, sorted by size and address."""
 
-    def __init__(self, meter: PeakMeter) -> None:
+    def __init__(self, meter: Meter) -> None:
         self.meter = meter
         self.free: dict[int, list[tuple[tuple[int, int], PBlock]]] = {}
         self._end = 0  # first address that no segment has had

@@ -7,7 +7,7 @@ address on ties; cut where the rest is worth keeping; freed neighbours in a segm
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from coopsim.allocators.serving.result import OutOfMemory, PeakMeter
+from coopsim.allocators.serving.result import Meter, OutOfMemory
 from coopsim.types import MIB
 
 GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
@@ -51,7 +51,7 @@ class Segments:
     Blocks of `max_split` bytes and more are not cut for smaller requests, nor used for requests 20 MiB smaller.
     """
 
-    def __init__(self, meter: PeakMeter, least: int, max_split: int | None = None) -> None:
+    def __init__(self, meter: Meter, least: int, max_split: int | None = None) -> None:
         self.meter, self.least, self.max_split = meter, least, max_split
         self.holes: list[tuple[int, int, Block]] = []  # bytes, address: unique, so that blocks are never compared
         self.end = 0
@@ -142,7 +142,7 @@ class Pools:
     """
 
     def __init__(
-        self, meter: PeakMeter, memory: int | None = None, max_split: int | None = None, rounding: int = ROUND
+        self, meter: Meter, memory: int | None = None, max_split: int | None = None, rounding: int = ROUND
     ) -> None:
         self.meter, self.memory, self.max_split, self.rounding = meter, memory, max_split, rounding
         self.pools: dict[tuple[int, bool], Segments] = {}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from coopsim.allocators.serving.layout import Layout, Options, lay_out
 from coopsim.allocators.serving.places import Place, Places
 from coopsim.allocators.serving.plain import Held, Pools, rounded, segment_bytes
-from coopsim.allocators.serving.result import OutOfMemory, PeakMeter, Result
+from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.requests import Requests
 
 #: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
@@ -37,7 +37,7 @@ class Planned:
     def __init__(self, layout: Layout, memory: int | None = None, follow: int = -1) -> None:
         self.layout = layout
         self.follow = follow % (len(layout.steps) - 1) if len(layout.steps) > 1 else 0
-        self.meter = PeakMeter()
+        self.meter = Meter()
         self.places = Places(layout.plan.height)
         self.used, self.height = self.places.used, self.places.height
         self.fallback = Pools(self.meter, memory)

@@ -15,7 +15,7 @@ from coopsim.allocators.serving import experts
 from coopsim.allocators.serving.layout import Layout, Options, lay_out
 from coopsim.allocators.serving.places import Place, Places
 from coopsim.allocators.serving.plain import Held, Pools, pages, rounded
-from coopsim.allocators.serving.result import OutOfMemory, PeakMeter, Result
+from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
 from coopsim.requests import Requests
 from coopsim.types import MIB
 
@@ -40,7 +40,7 @@ class Settings:
 class Slots:
     """512 bytes for each request up to that size: twice as many as planned; when all are used, as many again."""
 
-    def __init__(self, meter: PeakMeter, planned: int) -> None:
+    def __init__(self, meter: Meter, planned: int) -> None:
         self.meter, self.free, self.total = meter, 0, 0
         self._add(2 * planned)
 
@@ -67,7 +67,7 @@ class Released:
     """The online allocator. `take` gives a handle that `give_back` wants; None is a slot."""
 
     def __init__(self, requests: Requests, settings: Settings) -> None:
-        self.settings, self.meter = settings, PeakMeter()
+        self.settings, self.meter = settings, Meter()
         self.inside = experts.inside(requests)
         self.asked, start, _ = requests.lifetimes()
         chosen = (self.asked > _TINY) & np.array([layer is None for layer in self.inside], np.bool_)

@@ -51,7 +51,7 @@ class OutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer
         self.needed, self.reserved, self.memory = needed, reserved, memory
 
 
-class PeakMeter:
+class Meter:
     """Keeps peaks while an allocator works."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from coopsim.allocators.serving.experts import Inside
 from coopsim.allocators.serving.places import Place
 from coopsim.allocators.serving.plain import Held, Segments
 from coopsim.allocators.serving.release import Released, Settings, run
-from coopsim.allocators.serving.result import OutOfMemory, PeakMeter
+from coopsim.allocators.serving.result import Meter, OutOfMemory
 from coopsim.requests import Requests
 from coopsim.requests_of import of_trace
 from coopsim.trace import Trace, TraceBuilder, load
@@ -96,7 +96,7 @@ def test_small_requests_have_slots_of_their_own() -> None:
 
 def test_large_blocks_of_the_fallback_are_whole() -> None:
     """PyTorch's rule of max_split_size, at 128 MiB."""
-    pool = Segments(PeakMeter(), 512, 128 * MIB)
+    pool = Segments(Meter(), 512, 128 * MIB)
     large = pool.make(150 * MIB, 150 * MIB)
     pool.give_back(large)
     assert pool.take(100 * MIB) is None  # it would have to be cut
