@@ -47,7 +47,7 @@ class Follow:
         stays: Mapping[int, Any] | None = None,
         tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
     ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), whose tracked storages are
+        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), tracked as
         those of `cell_of`.
         """
         self.plan, self.rows, self.values = plan, plan.rows, values

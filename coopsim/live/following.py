@@ -24,7 +24,7 @@ _LEFT = object()  #: in place of an op's result: the step has left its plan befo
 
 
 class Following(State):
-    """Follows the plan of a step signature. It goes on to the plan of another signature that is the same so far, or OnDemand.
+    """Follows the plan of a signature. It goes on to the plan of another one that is the same so far, or OnDemand.
 
     follow: of the plan, from the middle of a step; None: from its start.
     """
@@ -109,7 +109,7 @@ class Following(State):
         return out
 
     def _switch(self, func: Any) -> bool:
-        """Switch to the plan of a signature whose op log is the same so far, and has `func` next. False if there is none."""
+        """Switch to the plan of a signature whose op log is the same so far, with `func` next. False: there is none."""
         context, now = self._context, self._follow
         if context.residency.copies.any_on_host():  # where they lie on the host is the present plan's
             return False

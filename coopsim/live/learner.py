@@ -1,4 +1,4 @@
-"""Learns from the steps of a program: which signatures there are, by which plan each goes, and whether that keeps its word.
+"""Learns from the steps of a program: which signatures they have, and which plans keep to the budget.
 
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
@@ -164,7 +164,7 @@ class Learner:
                 self._planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
-        """Set a budget that is a share, of the largest step signature; if it changes, plan the older signatures again."""
+        """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
         *older, _ = signatures = [signature for signature in self._known.signatures if not signature.first]
         limit = amounts.parse(
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
@@ -231,7 +231,7 @@ class Learner:
 
     @property
     def all_validated(self) -> bool:
-        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
 
 

@@ -60,7 +60,7 @@ class Observed:
         values.residency.hand_over()
 
     def fetch(self) -> Iterator[TrackedStorage]:
-        """Take back: bring tracked storages and calls up to date, and yield the tracked storages that are new to Python."""
+        """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
         residency = self._values.residency
         residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
         numbers = self._observer.known()

@@ -91,7 +91,7 @@ class Planning:
         self.lists_in_parts = True
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
-        """Let plans keep all that a step may need that leaves its plan, as one has done so. signatures: to plan so, too."""
+        """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
         if not self.varies:
             self.varies = True
             for signature in signatures:
@@ -204,7 +204,7 @@ class Planning:
         self.follow(signature)
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with, or make another where that has values on the host between steps.
+        """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
 
         Raises DoesNotFit as `learn` does.
         """

@@ -143,7 +143,7 @@ class Residency:
         return self._on_host.storages
 
     def send(self, tracked: TrackedStorage) -> bool:
-        """Copy a tracked storage's bytes to the host, wait for it, and free the memory. False if the tracked storage must stay.
+        """Copy a storage's bytes to the host, wait for it, and free the memory. False if the storage must stay.
 
         `fetch` brings them back. For steps without a plan, whose area on the host has no place for the copy.
         """
@@ -192,7 +192,7 @@ class Residency:
             self._hand_over(value, storage)
 
     def gather(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Let these tracked storages be on the host, as a plan begins with them there, each in the area from its place on.
+        """Let these storages be on the host, as a plan begins with them there, each in the area from its place on.
 
         What is elsewhere on the host, or at another place of the area, is moved; what is on the device is copied. A
         tracked storage whose address is known stays there, too.

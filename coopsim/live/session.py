@@ -207,7 +207,7 @@ class TrainingSession:
 
     @property
     def all_validated(self) -> bool:
-        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return self._learner.all_validated
 
     @property

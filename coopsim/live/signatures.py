@@ -147,7 +147,7 @@ class KnownSignatures:
         return sorted(found, key=lambda signature: (not signature.first, signature is not self.last))
 
     def recognise(self, op_log: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
-        """Note a recorded step, by its op log and what it found (Signature.stays). False if it is of a new signature: `add` it."""
+        """Note a recorded step, by its op log and what it found (Signature.stays). False if it is new: `add` it."""
         known = next((k for k in self.signatures if len(k.op_log) == len(op_log) and k.has(op_log)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
@@ -167,7 +167,7 @@ class KnownSignatures:
         self.signatures.append(signature)
 
     def add_planned(self, signatures: Sequence[Signature]) -> None:
-        """Enter the signatures of a plan file: what a first step leaves is then known in the next one, which finds it."""
+        """Enter those of a plan file: what a first step leaves is then known in the next one, which finds it."""
         for first in [signature for signature in signatures if signature.first][:1]:
             for signature in [signature for signature in signatures if not signature.first]:
                 signature.come_after(first)

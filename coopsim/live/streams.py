@@ -25,7 +25,7 @@ class Streams:
         self._of_node: set[TrackedStorage] = set()
 
     def use(self, storages: Iterable[TrackedStorage]) -> None:
-        """Note that the program's next op, on the current stream, uses these tracked storages, and wait for recomputations."""
+        """Note that the program's next op, on the current stream, uses these storages, and wait for recomputations."""
         stream = torch.cuda.current_stream()
         self.seen.add(stream)
         for tracked in storages:
@@ -45,7 +45,7 @@ class Streams:
             self._of_node.update(storages)
 
     def needs(self, tracked: TrackedStorage) -> bool:
-        """Whether a tracked storage must not be evicted: made by the running node of autograd, which reads addresses when it ends.
+        """Whether a storage must not be evicted: made by the running node of autograd, which reads it when it ends.
 
         It reads its gradients' addresses past any dispatcher.
         """

@@ -208,7 +208,7 @@ class TrackedStorages:
         return self.of(storage) if storage.nbytes() else None
 
     def adopt(self, storages: Iterable[TrackedStorage]) -> list[TrackedStorage]:
-        """Take over the tracked storages of a plan, which the step has followed until now; return those whose storages exist."""
+        """Take over those of a plan, which the step has followed until now; return those whose storages exist."""
         found = []
         for tracked in storages:
             self.all.append(tracked)

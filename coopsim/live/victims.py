@@ -46,7 +46,7 @@ class Victims:
         return best
 
     def oldest(self, protected: Collection[TrackedStorage]) -> TrackedStorage | None:
-        """The tracked storage that was used longest ago, except those in `protected`, whether or not it can be recomputed."""
+        """The storage that was used longest ago, except those in `protected`, whether or not it can be recomputed."""
         return min(self._evictable(protected, self._least_bytes), key=lambda tracked: tracked.touched, default=None)
 
     def movable(self, protected: Collection[TrackedStorage]) -> list[TrackedStorage]:
@@ -54,7 +54,7 @@ class Victims:
         return list(self._evictable(protected, 0))
 
     def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
-        """The cost of recomputing each tracked storage that can be evicted ÷ its staleness, except those in `protected`."""
+        """The cost of recomputing each storage that can be evicted ÷ its staleness, except those in `protected`."""
         found = [tracked for tracked in self.movable(protected) if self._can_be_made(tracked)]
         return {tracked: self._cost(tracked) / (self.now - tracked.touched + 1) for tracked in found}
 

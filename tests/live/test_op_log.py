@@ -58,6 +58,7 @@ def test_what_the_step_found_is_known_by_number(child: Runner) -> None:
     """By weak references, which keep nothing alive; and what was made is not among it."""
     text = """
 a = run(SUB, x, w)
+b = run(NEG, a)
 recorder.end(learn=False)
 trace = trace_of(recorder)
 found = {number: there() is not None for number, there in recorder.stays.items()}

@@ -1,4 +1,4 @@
-"""Plans whose requests all have places in an arena, within the budget: made, replanned, and replaced as memory changes."""
+"""Plans whose requests all have places in an arena, within the budget: made, and replaced as memory changes."""
 
 from collections.abc import Callable
 

@@ -125,7 +125,7 @@ class Copies:
 
 
 class OnHost:
-    """Copies of tracked storages without memory on the device, a tracked storage for each. A tracked storage is one of the step (tracked.py)."""
+    """Copies of tracked storages (tracked.py) that have no memory on the device, one per storage."""
 
     def __init__(self) -> None:
         self._copies: dict[TrackedStorage, HostBytes] = {}

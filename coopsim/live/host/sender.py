@@ -58,7 +58,7 @@ class Sender:
         return next((tracked.nbytes for tracked in again if self.sent(tracked)), 0)
 
     def sizes(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, int]:
-        """Bytes of each tracked storage that may be sent, however small, to free an address range; none in `protected`."""
+        """Bytes of each storage that may be sent, however small, to free an address range; none in `protected`."""
         if not self._most:
             return {}
         return {
@@ -66,7 +66,7 @@ class Sender:
         }
 
     def _state_there(self, protected: Collection[TrackedStorage]) -> Iterator[TrackedStorage]:
-        """The tracked storages of the optimizers' state that are on the device, the largest first, but those in `protected`."""
+        """The storages of the optimizers' state that are on the device, the largest first, but those in `protected`."""
         for tensor in self._state:
             tracked = self._storages.of_tensor(tensor)
             if tracked is not None and tracked not in protected and not tracked.evicted:

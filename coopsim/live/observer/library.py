@@ -136,7 +136,7 @@ class Observer:
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """The state of tracked storages and calls, as numbers in the format of exchange.h, which says where they end."""
+        """The state of storages and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]
