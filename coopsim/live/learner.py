@@ -22,6 +22,7 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
+_MENDED = 3  #: plans of a kind that were mended, after which steps that still call the driver count as not steady
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -157,7 +158,7 @@ class Learner:
             kinds.insert(0, self._first)
         known = planning.limit, planning.policy, planning.others, device_kind, command
         head = stored.header(*known, arena=arena, hosting=planning.hosting)
-        steady = not (calls and any(kind.state.finished for kind in kinds))
+        steady = not (calls and any(kind.state.finished or kind.state.repairs >= _MENDED for kind in kinds))
         stored.save(kinds, path, replace(head, card=device.card(device_kind), steady=steady))
 
     def _held(self) -> list[tuple[int, bool]]:
