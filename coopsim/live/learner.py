@@ -23,6 +23,7 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
+_REPLANNED = 3  #: plans of a signature, after which steps that still call the driver count as not steady
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -208,7 +209,8 @@ class Learner:
             signatures.insert(0, self._first)
         known = planning.limit, planning.policy, planning.others, device_type, command
         head = stored.header(*known, arena=arena, hosting=planning.hosting)
-        steady = not (calls and any(signature.state.finished for signature in signatures))
+        given_up = (one.state.finished or one.state.repairs >= _REPLANNED for one in signatures)
+        steady = not (calls and any(given_up))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _held(self) -> list[tuple[int, bool]]:
