@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
-from coopsim.live.follow import Deviation, Follow, Outgrown, RanOp
+from coopsim.live.follow import Follow, RanOp
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.operands import can_start_again, on_device
 from coopsim.live.plan import Row
@@ -89,7 +90,7 @@ class Following(State):
         follow = self._follow
         try:
             if row.elements:
-                follow.check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
+                check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
             out = follow.run(row, args, kwargs)
         except Deviation as why:
             self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
@@ -175,7 +176,7 @@ class Following(State):
 
     def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
         """The tracked storage of a storage, while Python follows; None if it is not known."""
-        return self._follow.tracked_of(storage)
+        return self._follow.bindings.of(storage)
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows."""

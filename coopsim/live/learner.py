@@ -9,7 +9,7 @@ from coopsim import budget as amounts
 from coopsim.live import device, stored
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
-from coopsim.live.op_log import StepRecorder, trace_of
+from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
@@ -114,7 +114,7 @@ class Learner:
         """
         match step.state:
             case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
-                self._plan(step, recorder, trace_of(recorder))
+                self._plan(step, recorder, recorder.trace())
                 return signature is not None and self._judge(
                     signature, step, ran_out=True
                 )  # its plan has found no room

@@ -27,7 +27,7 @@ class Where(Enum):
 
 
 class Residency:
-    """The memory of the values of one step, on devices of one kind, "cuda" or "cpu", and on the host.
+    """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
     area: of the host, where the copies of plans lie. on_host: what steps without a plan have copied, and what the step
     before has left on the host. evictions, recomputes: how many there were in this step.

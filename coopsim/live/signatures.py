@@ -28,7 +28,7 @@ class Signature:
     decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
     peak_bytes: of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to
     the storage in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
-    left: by number of a storage that a step after the first finds, its number in the trace of the first (left_by).
+    from_first: by number of a storage that a step after the first finds, its number in the trace of the first.
     finds: such storages of a first step.
     """
 
@@ -39,7 +39,7 @@ class Signature:
     first: bool = False
     state: PlanState = field(default_factory=PlanState)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
-    left: Mapping[int, int] = field(default_factory=dict)
+    from_first: Mapping[int, int] = field(default_factory=dict)
     finds: set[int] = field(default_factory=set)
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
@@ -82,8 +82,8 @@ class Signature:
 
     def come_after(self, first: "Signature") -> None:
         """Note what a step finds of what a program's first step has left, which is to be known when that is over."""
-        self.left = self.left_by(first)
-        first.finds.update(self.left.values())
+        self.from_first = self.left_by(first)
+        first.finds.update(self.from_first.values())
 
     def left_by(self, first: "Signature") -> dict[int, int]:
         """For what a step finds, by number of the trace, the numbers in the trace of the first step, which left it.
@@ -190,7 +190,7 @@ class KnownSignatures:
         """
         if signature.first:
             for other in self.signatures:
-                known = {s: storage(number) for s, number in other.left.items()}
+                known = {s: storage(number) for s, number in other.from_first.items()}
                 if not other.stays:
                     other.find({s: there for s, there in known.items() if there is not None})
         self._in_a_row = self._in_a_row + 1 if signature is self.last else 0

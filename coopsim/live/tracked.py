@@ -76,6 +76,18 @@ class TrackedStorage:
         """Note that it has memory again, of an op that was run again or of a copy."""
         self.evicted, self.made_again = False, True
 
+    def stand_for(self, number: int) -> None:
+        """Note its number in the plan's trace."""
+        self.number = number
+
+    def take_version(self, version: int) -> None:
+        """Note which version of its bytes it has."""
+        self.version = version
+
+    def take_state(self, version: int, *, evicted: bool, pinned: bool) -> None:
+        """Take over the state that the observer knows."""
+        self.version, self.evicted, self.pinned = version, evicted, pinned
+
     def change(self) -> None:
         """Note that an op has changed its bytes, which makes the next version."""
         self.version += 1
