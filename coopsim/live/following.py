@@ -1,7 +1,7 @@
 """A step that goes by a plan, op by op, until one of them is not the plan's, or the device has no room.
 
 The plan's op log has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops
-on the same sizes are of one signature (signatures.py).
+on the same sizes have one signature (signatures.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -138,7 +138,7 @@ class Following(State):
             self._context.placed.end()
         self._follow.end()
 
-    def settle(self, *, failed: bool, goes_on: bool) -> None:
+    def conclude(self, *, failed: bool, goes_on: bool) -> None:
         """Leave on the host what the plan has there at its end; or leave the plan, if the step has ended before."""
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
@@ -175,7 +175,7 @@ class Following(State):
             self.hand_over()
 
     def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage, while Python follows; None if it is not known."""
+        """What tracks a storage, while Python follows; None if it is not known."""
         return self._follow.bindings.of(storage)
 
     def fetch(self) -> None:

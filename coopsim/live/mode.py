@@ -61,7 +61,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._leave_observer()
             super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
             self._unseen.forget()
-            self.state.settle(failed=failed, goes_on=goes_on)
+            self.state.conclude(failed=failed, goes_on=goes_on)
             with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
                 try:
                     context.values.finish([*context.storages.all, *self.state.storages], goes_on=goes_on)

@@ -1,7 +1,7 @@
 """The plan of one step signature, and what its steps have shown about it. Knows no torch.
 
-A signature is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves
-of the budget.
+A signature stands for all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan
+leaves of the budget.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
-same sizes are of one signature (signatures.py), whose `state` has its plan. To replan a plan is to put one in its place
-that takes less.
+same sizes have one signature (signatures.py), whose `state` has its plan. To replan is to put a plan in place of one
+that takes more than the budget.
 """
 
 import sys

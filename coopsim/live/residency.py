@@ -1,7 +1,7 @@
 """Where each value of a step is: on the device, on the host, being copied, or nowhere, so that it has to be made again.
 
-A value is a version of a storage's bytes, and a tracked storage one that the step has used (tracked.py). To evict is to
-free the memory of a value that is on the host, or can be made again.
+A value is a version of a storage's bytes. To evict is to free the memory of a value that is on the host, or can be made
+again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,7 +64,7 @@ class Residency:
         return tracked.ref() if tracked.version == version and not tracked.evicted else None
 
     def evicted_at(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage that is evicted; None for any other."""
+        """What tracks a storage that is evicted; None for any other."""
         tracked = self.evicted.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 

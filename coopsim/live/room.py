@@ -1,7 +1,6 @@
 """Makes room on the device in a running step: frees what only we hold, sends, evicts, moves blocks, or raises the cap.
 
-A tracked storage is one of the step (tracked.py). What is evicted is chosen greedily, by least cost per byte and
-staleness.
+What is evicted is chosen greedily, by least cost per byte and staleness.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

@@ -1,6 +1,6 @@
 """The step signatures that a program has: how each begins, and which plan its steps go by. Knows no torch.
 
-Steps are of one signature if they dispatch the same ops on the same sizes. A op log is the list of these ops, its
+Steps have one signature if they dispatch the same ops on the same sizes. An op log is the list of these ops, its
 entries.
 """
 
@@ -67,7 +67,7 @@ class Signature:
         return self._common[other]
 
     def numbers(self, op_log: Sequence[Entry]) -> dict[int, int]:
-        """For numbers of storages in a op log of this signature, those of the signature's own trace.
+        """For numbers of storages in an op log of this signature, those of the signature's own trace.
 
         They follow the order in which storages were first seen, which differs where parameters were met before.
         """

@@ -1,8 +1,7 @@
 """Orders recomputations among the program's CUDA streams.
 
 The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
-missing, waits for all streams of the step, and every other stream waits for it before its next op. A tracked storage is
-a storage of the step (tracked.py).
+missing, waits for all streams of the step, and every other stream waits for it before its next op.
 """
 
 from collections.abc import Iterable

@@ -202,12 +202,12 @@ class TrackedStorages:
         self.made: list[TrackedStorage] = []
 
     def known(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage; None if it has none yet."""
+        """What tracks a storage; None if it has none yet."""
         tracked = self._by_key.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 
     def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
-        """The tracked storage of a storage with bytes, made at first sight."""
+        """What tracks a storage with bytes, made at first sight."""
         tracked = self.known(storage)
         if tracked is None:
             tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
@@ -215,7 +215,7 @@ class TrackedStorages:
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
-        """The tracked storage of a tensor's storage, made at first sight; None if it has no bytes."""
+        """What tracks a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
         return self.of(storage) if storage.nbytes() else None
 

@@ -1,7 +1,7 @@
 """Makes the values of a step again that have no memory. A value is a version of a storage's bytes.
 
-A tracked storage is one of the step, with its versions; a call is an op that ran, with its arguments, so
-that it can run again (tracked.py). Where a value is, residency.py knows.
+A call is an op that ran, with its arguments, so that it can run again (tracked.py). Where a value is, residency.py
+knows.
 """
 
 from collections import Counter

@@ -1,8 +1,7 @@
 """Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness.
 
 That quotient is its score. Staleness is the number of ops since the value was last used, plus 1. A cost is a sum of
-Call.cost: in ns in steps that were recorded, else in bytes. A tracked storage is one of the step, and a call an op that
-can be run again (tracked.py).
+Call.cost: in ns in steps that were recorded, else in bytes. A call is an op that can be run again (tracked.py).
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -35,7 +35,7 @@ def test_a_step_of_a_known_kind_follows_its_plan(child: Runner) -> None:
     text = """
 state = begun(Deciding(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
 found = [[name(state), out.tolist()] for out in calls(x, run(state))]
-state.current.stop(); state.current.settle(failed=False, goes_on=False)
+state.current.stop(); state.current.conclude(failed=False, goes_on=False)
 answer([found, recorder.did, name(state), step.context.residency.recomputes])
 """
     found, did, last, recomputes = child(IMPORT + text)
@@ -91,7 +91,7 @@ found = []
 for failed in (True, False):
     state = begun(Following(parts().context, planned))
     state.stop()
-    state.settle(failed=failed, goes_on=False)
+    state.conclude(failed=failed, goes_on=False)
     found.append([name(state), state.current.planned])
 answer([found, state.current.left.why])
 """

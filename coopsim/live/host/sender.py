@@ -1,7 +1,4 @@
-"""Sends values to the host when memory runs short in a step without a plan, where plans may offload state.
-
-A tracked storage is one of the step (tracked.py).
-"""
+"""Sends values to the host when memory runs short in a step without a plan, where plans may offload state."""
 
 import gc
 from collections.abc import Collection, Iterator
@@ -36,7 +33,7 @@ class Sender:
         return iter(self._state)
 
     def send(self, protected: Collection[TrackedStorage]) -> int:
-        """Send one tracked storage, none in `protected`, and return its bytes; 0 if there is none that may go.
+        """Send one storage, none in `protected`, and return its bytes; 0 if there is none that may go.
 
         State that an op has used in this step, and so was fetched, goes again when there is nothing else.
         """
