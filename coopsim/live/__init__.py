@@ -1,6 +1,6 @@
 """Runs real training steps inside a memory budget, by the schedules that coopsim plans, with the same bits as without.
 
-A step that was recorded has a trace, and a op log: the list of all ops that it dispatched, views included, each an
+A step that was recorded has a trace, and an op log: the list of all ops that it dispatched, views included, each an
 entry. Steps that dispatch the same ops on the same sizes have one signature (signatures.py). A plan (plan.py) says what
 to evict and recompute at each entry; what has no plan is evicted on demand. A tracked storage (tracked.py) is a storage
 of the running step, and a value is a version of its bytes. The observer is compiled code that follows plans on Python's

@@ -75,13 +75,13 @@ class Skipped:
 
     late: values to evict. wanted: values to hold. copies: of values that should be on the host, or on the way.
 
-    left: of these, the ones whose memory should have been freed.
+    evicted: of these, the ones whose memory should have been freed.
     """
 
     late: dict[Value, None] = field(default_factory=dict)
     wanted: set[Value] = field(default_factory=set)
     copies: dict[Value, Offload] = field(default_factory=dict)
-    left: dict[Value, None] = field(default_factory=dict)
+    evicted: dict[Value, None] = field(default_factory=dict)
 
     def note(self, action: Action) -> None:
         """Take note of a skipped action."""
@@ -93,9 +93,9 @@ class Skipped:
             case Offload(value=value):
                 self.copies[value] = action
             case EvictOffloaded(value=value):
-                self.left[value] = None
+                self.evicted[value] = None
             case Fetch(value=value):
-                self.left.pop(value, None)
+                self.evicted.pop(value, None)
             case Arrive():
                 pass
             case Evict(value=value):

@@ -67,7 +67,7 @@ class CudaDevice(RealDevice):
 
 
 def find(device_type: str) -> Device:
-    """A device for the recorder: a GPU for kind "cuda", and the host's memory for any other ("cpu")."""
+    """A device for the recorder: a GPU for "cuda", and the host's memory for any other ("cpu")."""
     return CudaDevice() if device_type == "cuda" else CpuDevice()
 
 
@@ -150,7 +150,7 @@ def reserved() -> int:
 
 
 def here() -> str:
-    """The kind of device that this process trains on, "cuda" or "cpu": the one with most bytes of parameters.
+    """The type of device that this process trains on, "cuda" or "cpu": the one with most bytes of parameters.
 
     Without parameters, "cuda" if CUDA has been used.
     """

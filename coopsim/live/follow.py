@@ -1,8 +1,7 @@
 """Carries out a plan op by op, on the tensors of a running step.
 
-The plan's op log has an entry for each op, and a row says what to do there (plan.py). A tracked storage is a storage of
-the running step, and a call an op that can be run again (tracked.py). The observer is compiled code that follows plans,
-faster.
+The plan's op log has an entry for each op, and a row says what to do there (plan.py). A call is an op that can be run
+again (tracked.py). The observer is compiled code that follows plans, faster.
 """
 
 import ctypes
@@ -12,21 +11,13 @@ from typing import Any
 import torch
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
+from coopsim.live.bindings import Bindings, Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
 from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
-
-
-class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
-    """The step differs from the one that the plan was made for. The message says how."""
-
-
-class Outgrown(Deviation):
-    """The step's data are larger than those that the plan was made for."""
-
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -47,8 +38,8 @@ class Follow:
         stays: Mapping[int, Any] | None = None,
         tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
     ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), whose tracked storages are
-        those of `cell_of`.
+        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), tracked as
+        those of `tracked_of`.
         """
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
@@ -57,14 +48,14 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self.storages: dict[int, TrackedStorage] = {}  # by number of the storage
-        self._by_key: dict[int, TrackedStorage] = {}
+        self.bindings = Bindings()
+        self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
         for s in plan.early:
             storage = stays[s]() if stays is not None and s in stays else None
             if storage is not None:
-                self._know(s, tracked_of(storage))
+                self.bindings.add(s, tracked_of(storage))
 
     @property
     def at(self) -> int:
@@ -97,8 +88,7 @@ class Follow:
             self.done = observed.state[State.DONE]
             if observed.state[State.BROKEN]:
                 self.broken = "works on other tensors"
-            for tracked in observed.fetch():
-                self._by_key[tracked.key] = tracked
+            self.bindings.note(observed.fetch())
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
@@ -125,14 +115,9 @@ class Follow:
         if self.observed is not None:
             self.observed.pin(storage)
         else:
-            tracked = self.tracked_of(storage)
+            tracked = self.bindings.of(storage)
             if tracked is not None:
                 tracked.pin()
-
-    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage, while Python follows; None if it is not known."""
-        tracked = self._by_key.get(storage._cdata)
-        return tracked if tracked is not None and tracked.ref() is storage else None
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -161,15 +146,13 @@ class Follow:
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
-        self.storages |= storages
-        self._by_key = {tracked.key: tracked for tracked in self.storages.values()}
         for s, tracked in storages.items():
-            tracked.number = s
+            self.bindings.add(s, tracked)
         for s, version in late:
             self.values.residency.evict((storages[s], version))
         for copy in skipped.copies.values():
             self._act(copy)
-        for copied in skipped.left:
+        for copied in skipped.evicted:
             self._act(EvictOffloaded(copied))
         for s, tracked in storages.items() if held else ():
             for version in {v for v in tracked.held if (s, v) not in wanted}:
@@ -194,9 +177,9 @@ class Follow:
         mutable = row.entry.mutable
         if row.look or mutable:
             given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
-            self._bind(row.look, given)
+            self.bindings.bind(row.look, given)
             if mutable:
-                self.check_changed(row, given)
+                self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
             return values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
@@ -222,10 +205,10 @@ class Follow:
         out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
         for s, v in row.makes:
             if s in storages:
-                storages[s].version = v
+                storages[s].take_version(v)
         if row.find:
             try:
-                self._bind(row.find, given_on(values.device_type, (out,)))
+                self.bindings.bind(row.find, given_on(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
@@ -241,23 +224,6 @@ class Follow:
                 if storage is not None:
                     kept.held[v] = storage
         return out
-
-    def check_elements(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Outgrown if an operand in `given` has more elements than in the step that the plan was made for."""
-        if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
-            raise Outgrown("works on larger tensors")
-
-    def check_changed(self, row: Row, given: list[torch.Tensor]) -> None:
-        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
-
-        given: the op's operands. row: what the plan has in its place.
-        """
-        expected = {self.storages[s] for _, s in row.look}
-        for tensor in given:
-            storage = tensor.untyped_storage()
-            tracked = self._by_key.get(storage._cdata)
-            if tracked is not None and tracked not in expected and tracked.ref() is storage:
-                raise Deviation("changes other tensors")
 
     def _act(self, action: Action) -> None:
         storages = self.storages
@@ -288,26 +254,6 @@ class Follow:
             case Arrive():
                 self.values.residency.arrive((tracked, v))
 
-    def _bind(self, watched: list[tuple[int, int]], found: list[torch.Tensor]) -> None:
-        """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
-
-        watched: (position in `found`, storage of the plan).
-        """
-        storages = self.storages
-        for i, s in watched:
-            if i >= len(found):
-                raise Deviation("has other operands")
-            storage = found[i].untyped_storage()
-            tracked = storages.get(s)
-            if tracked is None:
-                self._know(s, TrackedStorage(storage))
-            elif tracked.ref() is not storage:
-                raise Deviation("works on other tensors")
-
-    def _know(self, s: int, tracked: TrackedStorage) -> None:
-        self.storages[s] = self._by_key[tracked.key] = tracked
-        tracked.number = s
-
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         storages, device_type = self.storages, self.values.device_type
         numbers = iter(row.entry.inputs)
@@ -318,16 +264,17 @@ class Follow:
             return Spec(storages.get(next(numbers)), tensor)
 
         op = row.entry.op
-        call = Call(
+        draws = None
+        if self.plan.random[op]:
+            names = [a.name for a in row.func._schema.arguments]
+            draws = generator(device_type, dict(zip(names, args, strict=False)) | kwargs)
+        return Call(
             row.func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec) if kwargs else {},
             [(storages[s], v) for s, v in self.plan.program.reads[op]],
             [storages[s] for s in self.plan.mutates[op] if s in storages],
+            generator=draws,
+            state=draws.get_state() if draws is not None else None,
+            gradients=torch.is_grad_enabled(),
         )
-        call.gradients = torch.is_grad_enabled()
-        if self.plan.random[op]:
-            names = [a.name for a in row.func._schema.arguments]
-            call.generator = generator(device_type, dict(zip(names, args, strict=False)) | kwargs)
-            call.state = call.generator.get_state()
-        return call

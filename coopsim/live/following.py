@@ -1,7 +1,7 @@
 """A step that goes by a plan, op by op, until one of them is not the plan's, or the device has no room.
 
 The plan's op log has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops
-on the same sizes are of one signature (signatures.py).
+on the same sizes have one signature (signatures.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
-from coopsim.live.follow import Deviation, Follow, Outgrown, RanOp
+from coopsim.live.follow import Follow, RanOp
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.operands import can_start_again, on_device
 from coopsim.live.plan import Row
@@ -24,7 +25,7 @@ _LEFT = object()  #: in place of an op's result: the step has left its plan befo
 
 
 class Following(State):
-    """Follows the plan of a step signature. It goes on to the plan of another signature that is the same so far, or OnDemand.
+    """Follows the plan of a signature. It goes on to the plan of another one that is the same so far, or OnDemand.
 
     follow: of the plan, from the middle of a step; None: from its start.
     """
@@ -89,7 +90,7 @@ class Following(State):
         follow = self._follow
         try:
             if row.elements:
-                follow.check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
+                check_elements(row, on_device(self._context.residency.device_type, (*args, *kwargs.values())))
             out = follow.run(row, args, kwargs)
         except Deviation as why:
             self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
@@ -109,7 +110,7 @@ class Following(State):
         return out
 
     def _switch(self, func: Any) -> bool:
-        """Switch to the plan of a signature whose op log is the same so far, and has `func` next. False if there is none."""
+        """Switch to the plan of a signature whose op log is the same so far, with `func` next. False: there is none."""
         context, now = self._context, self._follow
         if context.residency.copies.any_on_host():  # where they lie on the host is the present plan's
             return False
@@ -137,7 +138,7 @@ class Following(State):
             self._context.placed.end()
         self._follow.end()
 
-    def settle(self, *, failed: bool, goes_on: bool) -> None:
+    def conclude(self, *, failed: bool, goes_on: bool) -> None:
         """Leave on the host what the plan has there at its end; or leave the plan, if the step has ended before."""
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
@@ -174,8 +175,8 @@ class Following(State):
             self.hand_over()
 
     def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage, while Python follows; None if it is not known."""
-        return self._follow.tracked_of(storage)
+        """What tracks a storage, while Python follows; None if it is not known."""
+        return self._follow.bindings.of(storage)
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows."""

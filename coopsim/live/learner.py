@@ -1,4 +1,4 @@
-"""Learns from the steps of a program: which signatures there are, by which plan each goes, and whether that keeps its word.
+"""Learns from the steps of a program: which signatures they have, and which plans keep to the budget.
 
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
@@ -9,7 +9,7 @@ from coopsim import budget as amounts
 from coopsim.live import device, stored
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
-from coopsim.live.op_log import StepRecorder, trace_of
+from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
@@ -23,6 +23,7 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
+_REPLANNED = 3  #: plans of a signature, after which steps that still call the driver count as not steady
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -113,7 +114,7 @@ class Learner:
         """
         match step.state:
             case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
-                self._plan(step, recorder, trace_of(recorder))
+                self._plan(step, recorder, recorder.trace())
                 return signature is not None and self._judge(
                     signature, step, ran_out=True
                 )  # its plan has found no room
@@ -164,7 +165,7 @@ class Learner:
                 self._planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
-        """Set a budget that is a share, of the largest step signature; if it changes, plan the older signatures again."""
+        """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
         *older, _ = signatures = [signature for signature in self._known.signatures if not signature.first]
         limit = amounts.parse(
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
@@ -208,7 +209,8 @@ class Learner:
             signatures.insert(0, self._first)
         known = planning.limit, planning.policy, planning.others, device_type, command
         head = stored.header(*known, arena=arena, hosting=planning.hosting)
-        steady = not (calls and any(signature.state.finished for signature in signatures))
+        given_up = (one.state.finished or one.state.repairs >= _REPLANNED for one in signatures)
+        steady = not (calls and any(given_up))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _held(self) -> list[tuple[int, bool]]:
@@ -231,7 +233,7 @@ class Learner:
 
     @property
     def all_validated(self) -> bool:
-        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
 
 

@@ -21,7 +21,7 @@ _MARKS = {
 
 
 class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs the ops of one step between `enter` and `leave`. state: in which the step begins."""
+    """Runs the ops of one step between `enter` and `exit`. state: in which the step begins."""
 
     def __init__(self, context: Context, state: State) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -61,7 +61,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._leave_observer()
             super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
             self._unseen.forget()
-            self.state.settle(failed=failed, goes_on=goes_on)
+            self.state.conclude(failed=failed, goes_on=goes_on)
             with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
                 try:
                     context.values.finish([*context.storages.all, *self.state.storages], goes_on=goes_on)
@@ -82,7 +82,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _leave_observer(self) -> None:
         observer = self._context.observer
         if observer is not None and observer.inside:
-            observer.leave()
+            observer.exit()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -60,7 +60,7 @@ class Observed:
         values.residency.hand_over()
 
     def fetch(self) -> Iterator[TrackedStorage]:
-        """Take back: bring tracked storages and calls up to date, and yield the tracked storages that are new to Python."""
+        """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
         residency = self._values.residency
         residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
         numbers = self._observer.known()
@@ -70,7 +70,7 @@ class Observed:
             if tracked is None:
                 tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
                 yield tracked
-            tracked.version, tracked.evicted, tracked.pinned = next(numbers), bool(next(numbers)), bool(next(numbers))
+            tracked.take_state(next(numbers), evicted=bool(next(numbers)), pinned=bool(next(numbers)))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))
                 if held is not None:
@@ -113,10 +113,15 @@ class Observed:
     def _keep(self, op: int, kept: Kept) -> None:
         storages, plan = self._storages, self._plan
         row = plan.row_of[op]
-        call = Call(row.func, (), {}, kept=kept)
-        call.operands = [storages.get(s) for s in row.entry.inputs]
-        call.reads = [(storages[s], v) for s, v in plan.program.reads[op]]
-        call.mutates = [storages[s] for s in plan.mutates[op] if s in storages]
+        call = Call(
+            row.func,
+            (),
+            {},
+            reads=[(storages[s], v) for s, v in plan.program.reads[op]],
+            mutates=[storages[s] for s in plan.mutates[op] if s in storages],
+            kept=kept,
+            operands=[storages.get(s) for s in row.entry.inputs],
+        )
         call.made(row.entry.results, plan.program.writes[op], storages)
         self._calls[op] = call
 

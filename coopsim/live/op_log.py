@@ -5,6 +5,7 @@ A trace has only ops that make or change data. The role of a storage is what it 
 
 import gc
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +48,13 @@ class LoggedOp:
     storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
         default=([], [], None), repr=False
     )
+
+    def refer(self, number: Mapping[Any, int], op: int) -> None:
+        """Name storages and the op by their numbers in the trace, -1 for those that it does not have."""
+        self.op = op
+        self.inputs = [number.get(s, -1) for s in self.inputs]
+        self.results = [number.get(s, -1) for s in self.results]
+        self.storages = [], [], None
 
 
 class StepRecorder(Recorder):
@@ -191,6 +199,35 @@ class StepRecorder(Recorder):
             self.decided = len(self.op_log)
         return out
 
+    def trace(self) -> Trace:
+        """The trace of a step that was recorded to its end.
+
+        The entries of the op log, which named storages and ops as objects, get the trace's numbers for them.
+        """
+        recording = self.recorded
+        assert recording is not None
+        header = {
+            **self.device.header,
+            "model": "live",
+            "precision": self.cost_model.precision,
+            "cost_source": "measured" if self.device_type == "cpu" else self.cost_model.source,
+        }
+        _hold_to_the_end(recording)
+        trace = assemble.assemble(recording, [], header)
+        ops = [event for event in recording.events if isinstance(event, Op)]
+        storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
+        number = {storage: i for i, storage in enumerate(storages)}
+        op_of = {op.number: i for i, op in enumerate(ops) if op.number >= 0}
+        start = set(recording.start)
+        for i, entry in enumerate(self.op_log):
+            known = zip(entry.inputs, entry.storages[0], strict=False)
+            self.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
+            entry.refer(number, op_of.get(i, -1))
+        asked = [self.asked_of(op) for op in ops]
+        return replace(
+            trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)
+        )
+
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
         """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""
         if self._arena is not None and op.number in self.asked:
@@ -236,37 +273,3 @@ def _hold_to_the_end(recording: Recording) -> None:
 def _shapes_of(tensors: list[torch.Tensor]) -> Shapes:
     """Sizes and type of each tensor, as entries of the op log are compared by."""
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)
-
-
-def trace_of(recorder: StepRecorder) -> Trace:
-    """The trace of a step that was recorded to its end.
-
-    The entries of the recorder's op log, which named storages and ops as objects, get the trace's numbers for them.
-    """
-    recording = recorder.recorded
-    assert recording is not None
-    header = {
-        **recorder.device.header,
-        "model": "live",
-        "precision": recorder.cost_model.precision,
-        "cost_source": "measured" if recorder.device_type == "cpu" else recorder.cost_model.source,
-    }
-    _hold_to_the_end(recording)
-    trace = assemble.assemble(recording, [], header)
-    ops = [event for event in recording.events if isinstance(event, Op)]
-    storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
-    number = {storage: i for i, storage in enumerate(storages)}
-    for i, op in enumerate(ops):
-        if op.number >= 0:
-            recorder.op_log[op.number].op = i
-    start = set(recording.start)
-    for entry in recorder.op_log:
-        known = zip(entry.inputs, entry.storages[0], strict=False)
-        recorder.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
-        entry.inputs = [number.get(s, -1) for s in entry.inputs]
-        entry.results = [number.get(s, -1) for s in entry.results]
-        entry.storages = [], [], None
-    asked = [recorder.asked_of(op) for op in ops]
-    return replace(
-        trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)
-    )

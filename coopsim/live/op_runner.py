@@ -1,7 +1,7 @@
 """Runs the ops of a step one by one, and keeps the call of each, so that whatever it made can be evicted.
 
-To keep a call is to keep the op and its arguments, by which it can be run again (tracked storages.Call). A value is a
-version of a storage's bytes, and a tracked storage one that the step has used (tracked.py).
+To keep a call is to keep the op and its arguments, by which it can be run again (tracked.Call). A value is a version of
+a storage's bytes.
 """
 
 from collections.abc import Callable

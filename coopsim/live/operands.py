@@ -22,21 +22,21 @@ def can_start_again(func: Any) -> bool:
     return not any("[]" in str(a.type) for a in written)
 
 
-def change(value: Any, device_type: type, to: Callable[[Any], Any]) -> Any:
-    """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `kind`."""
-    if isinstance(value, device_type):
+def change(value: Any, type_: type, to: Callable[[Any], Any]) -> Any:
+    """A copy of nested lists, tuples and dictionaries in which `to` replaces each value of type `type_`."""
+    if isinstance(value, type_):
         return to(value)
     if type(value) in (list, tuple):
         if value and type(value[0]) in _PLAIN and type(value[-1]) in _PLAIN:
             return value  # sizes and the like
-        return type(value)([change(v, device_type, to) for v in value])
+        return type(value)([change(v, type_, to) for v in value])
     if isinstance(value, dict):
-        return {key: change(v, device_type, to) for key, v in value.items()}
+        return {key: change(v, type_, to) for key, v in value.items()}
     return value
 
 
 def on_device(device_type: str, values: Any) -> list[torch.Tensor]:
-    """The strided tensors on devices of type `kind` ("cuda" or "cpu") in an op's arguments or results, in order.
+    """The strided tensors on devices of type `device_type` ("cuda" or "cpu") in an op's arguments or results, in order.
 
     Lists and tuples are searched, at any depth.
     """
@@ -53,7 +53,7 @@ def _on_device(device_type: str, values: Any) -> Iterator[torch.Tensor]:
 
 
 def elsewhere(device_type: str, values: Any) -> bool:
-    """Whether an op's arguments name other devices only than `kind`, so that its results are not on it either.
+    """Whether an op's arguments name other devices only than `device_type`, so that its results are not on it either.
 
     False if there is no tensor among them.
     """
@@ -95,7 +95,7 @@ def changes_only(func: Any) -> bool:
 def generator(device_type: str, named: dict[str, Any]) -> torch.Generator:
     """The generator that an op draws its random numbers from: its argument `generator`, or the device's default.
 
-    kind: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
+    device_type: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
     """
     given = named.get("generator")
     if given is not None:
@@ -110,7 +110,7 @@ def generator(device_type: str, named: dict[str, Any]) -> torch.Generator:
 def result_bytes(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device_type: str, given: Sequence[torch.Tensor]
 ) -> int:
-    """The bytes of an op's results on devices of type `kind` ("cuda" or "cpu"), by a run on the device `meta`.
+    """The bytes of an op's results on devices of type `device_type` ("cuda" or "cpu"), by a run on the device `meta`.
 
     given: its operands on the device. Where it cannot run on `meta`, the bytes of the largest operand.
     """

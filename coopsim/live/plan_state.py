@@ -1,7 +1,7 @@
 """The plan of one step signature, and what its steps have shown about it. Knows no torch.
 
-A signature is all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan leaves
-of the budget.
+A signature stands for all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan
+leaves of the budget.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Failure:
 
 @dataclass(eq=False)
 class PlanState:
-    """A signature is *unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
+    """*Unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
 
     On trial, `keep` counts the steps that kept to the budget until `validate` makes the plan *validated*; `allocate`
     counts those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or

@@ -1,8 +1,8 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
-same sizes are of one signature (signatures.py), whose `state` has its plan. To replan a plan is to put one in its place
-that takes less.
+same sizes have one signature (signatures.py), whose `state` has its plan. To replan is to put a plan in place of one
+that takes more than the budget.
 """
 
 import sys
@@ -43,6 +43,7 @@ class Planning:
         limit: int | None,
         placed: Placed | None,
         parameters: PlanningParameters | None = None,
+        background: Background | None = None,
     ) -> None:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
@@ -55,7 +56,7 @@ class Planning:
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
-        self.background: Background | None = None  #: makes first plans while steps go on demand
+        self.background = background  #: makes first plans while steps go on demand
         self.first: Signature | None = None  #: the first step, if it is prepared for another start
         self._latest: Signature | None = None  # of the latest step that followed a plan
 
@@ -70,7 +71,7 @@ class Planning:
         self.in_parts = in_parts
 
     def run_on(self, device_type: str) -> None:
-        """Plan for steps on this kind of device, "cuda" or "cpu", from now on."""
+        """Plan for steps on this type of device, "cuda" or "cpu", from now on."""
         self.on_gpu = device_type == "cuda"
         self.area = HostArea(device_type)
 
@@ -91,7 +92,7 @@ class Planning:
         self.lists_in_parts = True
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
-        """Let plans keep all that a step may need that leaves its plan, as one has done so. signatures: to plan so, too."""
+        """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
         if not self.varies:
             self.varies = True
             for signature in signatures:
@@ -204,7 +205,7 @@ class Planning:
         self.follow(signature)
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with, or make another where that has values on the host between steps.
+        """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
 
         Raises DoesNotFit as `learn` does.
         """
@@ -227,14 +228,8 @@ class Planning:
             fills = self._parameters.keep_calls_factor * needed > limit
             everything = self.varies or (not state.validated and self.on_gpu) or fills
             evict = needed + state.margin > limit
-            plan = Plan(
-                signature.trace,
-                state.schedule,
-                signature.op_log,
-                everything=everything,
-                evict=evict,
-                finds=signature.finds,
-            )
+            how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
+            plan = Plan(signature.trace, state.schedule, signature.op_log, **how)
             plan.time = step_time(signature.trace, signature.op_log, state.schedule, on_gpu=self.on_gpu)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(signature, why)
@@ -296,7 +291,7 @@ class Planning:
             if self.placed is not None:
                 excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it
                 margin = max(excess, 2 * state.margin, least)
-                self.replans += self._in_place(self.placed).leave(signature, margin, self.limit, p.margins_tried)
+                self.replans += self._in_place(self.placed).make_leaving(signature, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
                 search = self._search(signature)
                 margin = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)

@@ -1,4 +1,4 @@
-"""A step that is recorded: until it is known which signature it is of (Deciding), or to its end (Recording).
+"""A step that is recorded: until its signature is known (Deciding), or to its end (Recording).
 
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py), which may have a plan.
 """

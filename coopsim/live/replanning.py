@@ -1,4 +1,4 @@
-"""Mends plans: puts a schedule in place of one by which steps exceeded the budget, or were not steady. Knows no torch.
+"""Replans: puts a schedule in place of one by which steps exceeded the budget, or were not steady. Knows no torch.
 
 A margin is a number of bytes that a plan leaves of the budget.
 """

@@ -1,7 +1,7 @@
 """Where each value of a step is: on the device, on the host, being copied, or nowhere, so that it has to be made again.
 
-A value is a version of a storage's bytes, and a tracked storage one that the step has used (tracked.py). To evict is to
-free the memory of a value that is on the host, or can be made again.
+A value is a version of a storage's bytes. To evict is to free the memory of a value that is on the host, or can be made
+again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ class Where(Enum):
 
 
 class Residency:
-    """The memory of the values of one step, on devices of one kind, "cuda" or "cpu", and on the host.
+    """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
     area: of the host, where the copies of plans lie. on_host: what steps without a plan have copied, and what the step
     before has left on the host. evictions, recomputes: how many there were in this step.
@@ -64,7 +64,7 @@ class Residency:
         return tracked.ref() if tracked.version == version and not tracked.evicted else None
 
     def evicted_at(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage that is evicted; None for any other."""
+        """What tracks a storage that is evicted; None for any other."""
         tracked = self.evicted.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 
@@ -143,7 +143,7 @@ class Residency:
         return self._on_host.storages
 
     def send(self, tracked: TrackedStorage) -> bool:
-        """Copy a tracked storage's bytes to the host, wait for it, and free the memory. False if the tracked storage must stay.
+        """Copy a storage's bytes to the host, wait for it, and free the memory. False if the storage must stay.
 
         `fetch` brings them back. For steps without a plan, whose area on the host has no place for the copy.
         """
@@ -192,7 +192,7 @@ class Residency:
             self._hand_over(value, storage)
 
     def gather(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Let these tracked storages be on the host, as a plan begins with them there, each in the area from its place on.
+        """Let these storages be on the host, as a plan begins with them there, each in the area from its place on.
 
         What is elsewhere on the host, or at another place of the area, is moved; what is on the device is copied. A
         tracked storage whose address is known stays there, too.

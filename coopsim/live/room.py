@@ -1,7 +1,6 @@
 """Makes room on the device in a running step: frees what only we hold, sends, evicts, moves blocks, or raises the cap.
 
-A tracked storage is one of the step (tracked.py). What is evicted is chosen greedily, by least cost per byte and
-staleness.
+What is evicted is chosen greedily, by least cost per byte and staleness.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -109,7 +108,7 @@ class Room:
         return self.limit is None or self.allocated + nbytes <= self.limit - self.limit // _SPARE
 
     def make(self, nbytes: int, protected: Collection[TrackedStorage]) -> None:
-        """Evict until `nbytes` more fit in the budget, with something to spare; tracked storages in `protected` are not evicted.
+        """Evict, but none of `protected`, until `nbytes` more fit in the budget, with something to spare.
 
         Does nothing while there is no budget. If they cannot fit, raises DoesNotFit if the limit is hard, else returns.
         """
@@ -201,7 +200,7 @@ class Room:
         return self._sender if self._phase is _Phase.ON_DEMAND and not self._ending else None
 
     def _evict(self, victim: TrackedStorage) -> None:
-        """Evict a tracked storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
+        """Evict a storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
             storage
             for root in self.victims.roots(victim)

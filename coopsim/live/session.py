@@ -75,10 +75,9 @@ class TrainingSession:
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._seamless, self._tries, self._stepped = seamless, tries, stepped
-        self.planning = Planning(policy, limit, Placed(arena) if arena is not None else None)
+        placed, planner = Placed(arena) if arena is not None else None, Background() if background else None
+        self.planning = Planning(policy, limit, placed, background=planner)
         self.planning.let_offload(offload, no_offload, in_parts=in_parts)
-        if background:
-            self.planning.background = Background()
         self._observer, self.no_observer = observer.find(wait=not background)
         self.ledger = LiveLedger(self._observer)
         self.known = KnownSignatures()
@@ -207,7 +206,7 @@ class TrainingSession:
 
     @property
     def all_validated(self) -> bool:
-        """Whether each signature's plan was followed by enough steps that kept to the budget; True for signatures without one."""
+        """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return self._learner.all_validated
 
     @property

@@ -1,6 +1,6 @@
 """The step signatures that a program has: how each begins, and which plan its steps go by. Knows no torch.
 
-Steps are of one signature if they dispatch the same ops on the same sizes. A op log is the list of these ops, its
+Steps have one signature if they dispatch the same ops on the same sizes. An op log is the list of these ops, its
 entries.
 """
 
@@ -28,7 +28,7 @@ class Signature:
     decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
     peak_bytes: of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to
     the storage in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
-    left: by number of a storage that a step after the first finds, its number in the trace of the first (left_by).
+    from_first: by number of a storage that a step after the first finds, its number in the trace of the first.
     finds: such storages of a first step.
     """
 
@@ -39,7 +39,7 @@ class Signature:
     first: bool = False
     state: PlanState = field(default_factory=PlanState)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
-    left: Mapping[int, int] = field(default_factory=dict)
+    from_first: Mapping[int, int] = field(default_factory=dict)
     finds: set[int] = field(default_factory=set)
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
@@ -67,7 +67,7 @@ class Signature:
         return self._common[other]
 
     def numbers(self, op_log: Sequence[Entry]) -> dict[int, int]:
-        """For numbers of storages in a op log of this signature, those of the signature's own trace.
+        """For numbers of storages in an op log of this signature, those of the signature's own trace.
 
         They follow the order in which storages were first seen, which differs where parameters were met before.
         """
@@ -82,8 +82,8 @@ class Signature:
 
     def come_after(self, first: "Signature") -> None:
         """Note what a step finds of what a program's first step has left, which is to be known when that is over."""
-        self.left = self.left_by(first)
-        first.finds.update(self.left.values())
+        self.from_first = self.left_by(first)
+        first.finds.update(self.from_first.values())
 
     def left_by(self, first: "Signature") -> dict[int, int]:
         """For what a step finds, by number of the trace, the numbers in the trace of the first step, which left it.
@@ -147,7 +147,7 @@ class KnownSignatures:
         return sorted(found, key=lambda signature: (not signature.first, signature is not self.last))
 
     def recognise(self, op_log: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
-        """Note a recorded step, by its op log and what it found (Signature.stays). False if it is of a new signature: `add` it."""
+        """Note a recorded step, by its op log and what it found (Signature.stays). False if it is new: `add` it."""
         known = next((k for k in self.signatures if len(k.op_log) == len(op_log) and k.has(op_log)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
@@ -167,7 +167,7 @@ class KnownSignatures:
         self.signatures.append(signature)
 
     def add_planned(self, signatures: Sequence[Signature]) -> None:
-        """Enter the signatures of a plan file: what a first step leaves is then known in the next one, which finds it."""
+        """Enter those of a plan file: what a first step leaves is then known in the next one, which finds it."""
         for first in [signature for signature in signatures if signature.first][:1]:
             for signature in [signature for signature in signatures if not signature.first]:
                 signature.come_after(first)
@@ -190,7 +190,7 @@ class KnownSignatures:
         """
         if signature.first:
             for other in self.signatures:
-                known = {s: storage(number) for s, number in other.left.items()}
+                known = {s: storage(number) for s, number in other.from_first.items()}
                 if not other.stays:
                     other.find({s: there for s, there in known.items() if there is not None})
         self._in_a_row = self._in_a_row + 1 if signature is self.last else 0

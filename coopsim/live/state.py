@@ -1,6 +1,6 @@
 """What the states of a running step have in common: a step is being decided, recorded, followed by plan, or on demand.
 
-A tracked storage is one of the step (tracked.py). The observer is compiled code that follows plans on Python's behalf.
+The observer is compiled code that follows plans on Python's behalf.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ class State:
     def stop(self) -> None:
         """The last op has run."""
 
-    def settle(self, *, failed: bool, goes_on: bool) -> None:
+    def conclude(self, *, failed: bool, goes_on: bool) -> None:
         """Leave behind what the step leaves, before all that was evicted comes back.
 
         failed: the step ended with an error. goes_on: the next step begins at once.
@@ -115,7 +115,7 @@ class State:
                 self._context.values.materialize([(tracked, tracked.version)])
 
     def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage; None if it is not known."""
+        """What tracks a storage; None if it is not known."""
         return self._context.storages.known(storage)
 
     def fetch(self) -> None:

@@ -129,7 +129,7 @@ class Loaded:
 
 
 def _lines_of(op_log: Sequence[Entry]) -> list[Line]:
-    """The op log as the file has it. Which parameters were operands is left out: it means nothing to another process."""
+    """The op log as a file has it. Which parameters were operands is left out: it means nothing to another process."""
 
     def plain(shapes: Shapes) -> list[list[Any]]:
         return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]

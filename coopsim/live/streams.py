@@ -1,8 +1,7 @@
 """Orders recomputations among the program's CUDA streams.
 
 The program synchronises its own ops only. An op that is run again, on the stream that is current where its result is
-missing, waits for all streams of the step, and every other stream waits for it before its next op. A tracked storage is
-a storage of the step (tracked.py).
+missing, waits for all streams of the step, and every other stream waits for it before its next op.
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ class Streams:
         self._of_node: set[TrackedStorage] = set()
 
     def use(self, storages: Iterable[TrackedStorage]) -> None:
-        """Note that the program's next op, on the current stream, uses these tracked storages, and wait for recomputations."""
+        """Note that the program's next op, on the current stream, uses these storages, and wait for recomputations."""
         stream = torch.cuda.current_stream()
         self.seen.add(stream)
         for tracked in storages:
@@ -45,7 +44,7 @@ class Streams:
             self._of_node.update(storages)
 
     def needs(self, tracked: TrackedStorage) -> bool:
-        """Whether a tracked storage must not be evicted: made by the running node of autograd, which reads addresses when it ends.
+        """Whether a storage must not be evicted: made by the running node of autograd, which reads it when it ends.
 
         It reads its gradients' addresses past any dispatcher.
         """

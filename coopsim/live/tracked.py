@@ -76,6 +76,18 @@ class TrackedStorage:
         """Note that it has memory again, of an op that was run again or of a copy."""
         self.evicted, self.made_again = False, True
 
+    def stand_for(self, number: int) -> None:
+        """Note its number in the plan's trace."""
+        self.number = number
+
+    def take_version(self, version: int) -> None:
+        """Note which version of its bytes it has."""
+        self.version = version
+
+    def take_state(self, version: int, *, evicted: bool, pinned: bool) -> None:
+        """Take over the state that the observer knows."""
+        self.version, self.evicted, self.pinned = version, evicted, pinned
+
     def change(self) -> None:
         """Note that an op has changed its bytes, which makes the next version."""
         self.version += 1
@@ -190,12 +202,12 @@ class TrackedStorages:
         self.made: list[TrackedStorage] = []
 
     def known(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """The tracked storage of a storage; None if it has none yet."""
+        """What tracks a storage; None if it has none yet."""
         tracked = self._by_key.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 
     def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
-        """The tracked storage of a storage with bytes, made at first sight."""
+        """What tracks a storage with bytes, made at first sight."""
         tracked = self.known(storage)
         if tracked is None:
             tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
@@ -203,12 +215,12 @@ class TrackedStorages:
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
-        """The tracked storage of a tensor's storage, made at first sight; None if it has no bytes."""
+        """What tracks a tensor's storage, made at first sight; None if it has no bytes."""
         storage = tensor.untyped_storage()
         return self.of(storage) if storage.nbytes() else None
 
     def adopt(self, storages: Iterable[TrackedStorage]) -> list[TrackedStorage]:
-        """Take over the tracked storages of a plan, which the step has followed until now; return those whose storages exist."""
+        """Take over those of a plan, which the step has followed until now; return those whose storages exist."""
         found = []
         for tracked in storages:
             self.all.append(tracked)

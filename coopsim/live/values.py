@@ -1,7 +1,7 @@
 """Makes the values of a step again that have no memory. A value is a version of a storage's bytes.
 
-A tracked storage is one of the step, with its versions; a call is an op that ran, with its arguments, so
-that it can run again (tracked.py). Where a value is, residency.py knows.
+A call is an op that ran, with its arguments, so that it can run again (tracked.py). Where a value is, residency.py
+knows.
 """
 
 from collections import Counter
@@ -214,7 +214,7 @@ class Values:
             tries += 1
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
-        """A new storage with a copy of the bytes of another. protected: tracked storages that must not be evicted for that."""
+        """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
         with DisableTorchDispatch():
             copied: torch.UntypedStorage = self.attempt(_CLONE, partial(clone, storage), protected)
         self.residency.enter(copied)
@@ -228,11 +228,11 @@ class Values:
         return found
 
     def fetch(self, value: Value, protected: Collection[TrackedStorage] = ()) -> None:
-        """Begin to fetch a value that is on the host only. protected: tracked storages that must not be evicted for that."""
+        """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
         self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
     def begin(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Begin to follow a plan: only these tracked storages are on the host then, each in the area from its place on."""
+        """Begin to follow a plan: only these storages are on the host then, each in the area from its place on."""
         others = [tracked for tracked in self.residency.kept_on_host if tracked not in places]
         self.materialize([(tracked, tracked.version) for tracked in others if tracked.ref() is not None])
         self.residency.gather(places)

@@ -1,8 +1,7 @@
 """Chooses what to evict: the value with the least cost of recomputing it, per byte and staleness.
 
 That quotient is its score. Staleness is the number of ops since the value was last used, plus 1. A cost is a sum of
-Call.cost: in ns in steps that were recorded, else in bytes. A tracked storage is one of the step, and a call an op that
-can be run again (tracked.py).
+Call.cost: in ns in steps that were recorded, else in bytes. A call is an op that can be run again (tracked.py).
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -46,7 +45,7 @@ class Victims:
         return best
 
     def oldest(self, protected: Collection[TrackedStorage]) -> TrackedStorage | None:
-        """The tracked storage that was used longest ago, except those in `protected`, whether or not it can be recomputed."""
+        """The storage that was used longest ago, except those in `protected`, whether or not it can be recomputed."""
         return min(self._evictable(protected, self._least_bytes), key=lambda tracked: tracked.touched, default=None)
 
     def movable(self, protected: Collection[TrackedStorage]) -> list[TrackedStorage]:
@@ -54,7 +53,7 @@ class Victims:
         return list(self._evictable(protected, 0))
 
     def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
-        """The cost of recomputing each tracked storage that can be evicted ÷ its staleness, except those in `protected`."""
+        """The cost of recomputing each storage that can be evicted ÷ its staleness, except those in `protected`."""
         found = [tracked for tracked in self.movable(protected) if self._can_be_made(tracked)]
         return {tracked: self._cost(tracked) / (self.now - tracked.touched + 1) for tracked in found}
 

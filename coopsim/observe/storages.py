@@ -38,7 +38,7 @@ class Storage:
     pending: bool = False  #: nothing has been written to it yet: the first op that does counts as its creator
     node: int | None = None  #: sequence number of the autograd node that made it, if one did
     maker: tuple[str, str] | None = None  #: names of the op that made it and of its module, where watched
-    kind: str | None = None  #: what a rank uses it for (script/watching/signatures.py), where that is watched
+    kind: str | None = None  #: what a rank uses it for (script/watching/kinds.py), where that is watched
 
 
 @dataclass(eq=False)

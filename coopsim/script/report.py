@@ -46,7 +46,7 @@ class Report:
     them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an estimate of
     what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card and is in
     no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's allocator; None:
-    all of it. `peak_by_kind` breaks down the peak of allocated memory (watching/signatures.py). `pipeline` is the number of
+    all of it. `peak_by_kind` breaks down the peak of allocated memory (watching/kinds.py). `pipeline` is the number of
     ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because
     they are taken to be like this one, `between` the ranks that were not run and lie between this one and the next that
     was, which differs. `host_ran_out`: the run ended as the host's memory ran out, and the figures are of what it did

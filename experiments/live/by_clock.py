@@ -68,8 +68,8 @@ def timed() -> Iterator[Clock]:
         begin(self, *rest)
 
     def running(self: Following, row: Row, *rest: Any) -> Any:
-        assert self.kind.plan is not None
-        return at(cost_of(self.kind.plan, row.entry.op), run, self, row, *rest)
+        assert self.signature.plan is not None
+        return at(cost_of(self.signature.plan, row.entry.op), run, self, row, *rest)
 
     def running_again(self: Values, call: Call, *rest: Any) -> None:
         tracked, version = call.writes[0]

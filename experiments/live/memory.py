@@ -72,7 +72,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
     why = next((m.signature.why for m in made if m.signature.why), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, kinds=[m.signature for m in made]), path)
+    plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
     for k in range(TRIES):
         ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}

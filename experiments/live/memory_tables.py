@@ -24,8 +24,8 @@ def tables(known: list[dict[str, str]]) -> str:
         by_how = {r["how"]: r for r in known if r["model"] == model}
         if model not in ONLY_BESIDE:
             first.append(row_of(in_shares(model, by_how)))
-        storages = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
-        second.append(row_of([model, *storages]))
+        cells = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
+        second.append(row_of([model, *cells]))
     return "\n".join([*first, "", BETWEEN, "", *second])
 
 
@@ -34,9 +34,9 @@ def header(*names: str) -> list[str]:
     return [row_of(names), "|" + " --- |" * len(names)]
 
 
-def row_of(storages: Iterable[str]) -> str:
+def row_of(cells: Iterable[str]) -> str:
     """Of a table."""
-    return f"| {' | '.join(storages)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def in_shares(model: str, by_how: dict[str, dict[str, str]]) -> Iterator[str]:
@@ -53,7 +53,7 @@ def in_shares(model: str, by_how: dict[str, dict[str, str]]) -> Iterator[str]:
 
 
 def beside(r: dict[str, str] | None, arena: dict[str, str] | None) -> str:
-    """A tracked: bytes and overhead; in an arena, where that fits and PyTorch's caching allocator does not."""
+    """A cell: bytes and overhead; in an arena, where that fits and PyTorch's caching allocator does not."""
     if r is None:
         return ""
     where = mib(r["budget_bytes"]) or f"{mib(r['allocated_bytes'])}, reserved {mib(r['reserved_bytes'])}"

@@ -60,7 +60,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
     why = next((m.signature.why for m in made if m.signature.why and not (sends and m.signature.first)), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, kinds=[m.signature for m in made]), path)
+    plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
     for k in range(TRIES):
         ran = tried(model, path, arena=head.arena)
         row |= ran | {"tries": k + 1}

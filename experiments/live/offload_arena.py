@@ -89,7 +89,7 @@ def table(known: list[dict[str, str]]) -> str:
 
 
 def pair(alone: dict[str, str], copied: dict[str, str]) -> str:
-    """One tracked storage."""
+    """One cell."""
     state = ", state too" * (copied["how"] == STATE and copied["fits"] == "True")
     return f"{percent(alone)} → {percent(copied)}{state}"
 

@@ -93,8 +93,8 @@ def table(rows: list[dict[str, str]]) -> str:
         steady = (
             r["steady_after"] if r["calls_last"] == "0" else f"no: {int(r['calls_last']) / LAST:.0f} calls per step"
         )
-        storages = (r["model"], f"{r['share']} %", r["calls_before"], r["replans"], steady, now, before)
-        lines.append(f"| {' | '.join(storages)} |")
+        cells = (r["model"], f"{r['share']} %", r["calls_before"], r["replans"], steady, now, before)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -168,23 +168,23 @@ def op_times(step: Callable[[], None]) -> Any:
 def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any:
     """A budget whose steps go by a plan that was made with these times; None if there is no plan."""
     import coopsim.live
-    from coopsim.live import session
+    from coopsim.live.op_log import StepRecorder
 
     budget = coopsim.live.Budget("1TiB", policy, device="cpu")
-    own = session.trace_of
+    own = StepRecorder.trace
 
-    def with_medians(*given: Any) -> Any:
-        trace = own(*given)
+    def with_medians(recorder: StepRecorder) -> Any:
+        trace = own(recorder)
         assert len(trace.cost_ns) == len(costs)
         trace.cost_ns[:] = costs
         return trace
 
-    session.trace_of = with_medians
+    StepRecorder.trace = with_medians  # type: ignore[method-assign]
     try:
         with budget.step():
             step()
     finally:
-        session.trace_of = own
+        StepRecorder.trace = own  # type: ignore[method-assign]
     budget.session.planning.set_limit(nbytes)
     (kind,) = budget.session.known.signatures
     budget.session.planning.plan(kind)

@@ -89,7 +89,7 @@ IN_CODE = (
     ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),
     ("coopsim/simrd/scores.py", r"rounds?", "of numbers"),
     ("coopsim/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
-    ("coopsim/figures/tracked.py", r"FIXED", "roles that never move"),
+    ("coopsim/figures/cells.py", r"FIXED", "roles that never move"),
     ("coopsim/advise/failure.py", r"the other way round", "an idiom"),
     ("coopsim/timeline/params.py", r"wall ns", "wall-clock time"),
 )

@@ -4,7 +4,14 @@ import pytest
 
 from tests.conftest import Runner
 
-collect_ignore = ["scripts", "programs.py", "compare.py", "between.py", "in_arena.py"]  # what child processes run
+collect_ignore = [
+    "scripts",
+    "programs.py",
+    "compare.py",
+    "between.py",
+    "in_arena.py",
+    "made_up.py",
+]  # of child processes
 
 
 @pytest.fixture(scope="session")

@@ -84,18 +84,18 @@ class Parts:
 
 
 def parts(
-    limit: int | None = None, cap: Any = None, *, hard: bool = True, sends: int = 0, kinds: Collection[Any] = ()
+    limit: int | None = None, cap: Any = None, *, hard: bool = True, sends: int = 0, signatures: Collection[Any] = ()
 ) -> Parts:
     """A step on the CPU, of which no op has run."""
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), OnHost()), TrackedStorages()
     room = Room(residency, storages, limit, None, cap, hard=hard, sends=sends)
     values = Values(residency, room)
     runner = OpRunner(residency, storages, room, values, None)
-    return Parts(Context(residency, storages, room, values, runner, list(kinds), None, None))
+    return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
 
 def made(step: Parts, nbytes: int, cost: int = 1, reads: Iterable[TrackedStorage] = ()) -> TrackedStorage:
-    """A tracked storage that an op of the step has made, from these. The storage lives as long as the step's tracked storages."""
+    """A storage that an op of the step has made, from these; it lives on."""
     storage = torch.UntypedStorage(nbytes)
     tracked = step.context.storages.of(storage)
     call = Call(None, (), {}, reads=[(one, one.version) for one in reads])
@@ -112,8 +112,8 @@ KEPT: list[torch.UntypedStorage] = []  #: what the program would refer to
 class Blocks:
     """An arena's blocks, of which `missing` bytes have to go. taken: what was moved."""
 
-    def __init__(self, missing: Callable[[], int], cheapest: Callable[[Any], list[int]], moves: Any = ()) -> None:
-        self._missing, self.cheapest, self._moves = missing, cheapest, list(moves)
+    def __init__(self, missing: Callable[[], int], cheapest: Callable[[Any], list[int]], moves: Any = list) -> None:
+        self._missing, self.cheapest, self._moves = missing, cheapest, moves
         self.taken: list[int] = []
 
     @property
@@ -124,7 +124,7 @@ class Blocks:
         return super(torch.UntypedStorage, storage).data_ptr()
 
     def moves(self, movable: Collection[int]) -> list[tuple[int, int]]:
-        return [(at, to) for at, to in self._moves if at in movable]
+        return list(self._moves(movable))
 
     def at(self, offset: int) -> AbstractContextManager[None]:
         self.taken.append(offset)
@@ -180,7 +180,7 @@ def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
     yield run(SUB, b, a)
 
 
-def kind(made: Any, decided: int = 1) -> Signature:
+def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
     return Signature(None, op_log, decided, 0, state=PlanState(plan=made))  # type: ignore[arg-type]

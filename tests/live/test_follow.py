@@ -4,7 +4,8 @@ from tests.conftest import Runner
 
 IMPORT = """
 import torch
-from coopsim.live.follow import Deviation, Follow, Outgrown
+from coopsim.live.bindings import Deviation, Outgrown, check_elements
+from coopsim.live.follow import Follow
 from tests.live.made_up import MUL, NEG, SUB, Op, calls, example, parts, plan, row
 step, x = parts(), torch.arange(4.0)
 follow = Follow(example(), step.context.values, {}, step.context.storages.of)
@@ -47,7 +48,7 @@ answer([found, residency.recomputes, follow.started])
 def test_larger_data_are_noticed(child: Runner) -> None:
     text = """
 first = row(Op(MUL, [0], [1], 0), elements=[4])
-answer([refused(lambda: follow.check_elements(first, [torch.zeros(n)])) for n in (4, 5)])
+answer([refused(lambda: check_elements(first, [torch.zeros(n)])) for n in (4, 5)])
 """
     assert child(IMPORT + text) == [None, ["Outgrown", "works on larger tensors"]]
 

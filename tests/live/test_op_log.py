@@ -5,7 +5,7 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live import device
-from coopsim.live.op_log import StepRecorder, trace_of
+from coopsim.live.op_log import StepRecorder
 from coopsim.observe import effects
 from coopsim.types import Role
 from tests.live.made_up import ATEN, MUL, NEG, SUB, parts
@@ -27,7 +27,7 @@ a = run(MUL, x, 2)
 v = run(ATEN.view.default, a, [2, 2])
 n = run(ATEN._local_scalar_dense.default, run(ATEN.sum.default, v))
 recorder.end(learn=False)
-trace = trace_of(recorder)
+trace = recorder.trace()
 op_log = [[entry.op, entry.inputs, entry.results] for entry in recorder.op_log]
 answer([op_log, trace.name[:3], trace.creates.rows()[:3], trace.reads.rows()[:3], n])
 """
@@ -58,8 +58,9 @@ def test_what_the_step_found_is_known_by_number(child: Runner) -> None:
     """By weak references, which keep nothing alive; and what was made is not among it."""
     text = """
 a = run(SUB, x, w)
+b = run(NEG, a)
 recorder.end(learn=False)
-trace = trace_of(recorder)
+trace = recorder.trace()
 found = {number: there() is not None for number, there in recorder.stays.items()}
 names = {recorder.op_log[0].inputs[1]: "w"}
 del w

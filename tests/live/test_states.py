@@ -7,10 +7,10 @@ import torch
 from coopsim.live.following import Following
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.recording import Deciding, Recording
-from tests.live.made_up import MUL, NEG, Op, calls, example, kind, parts, plan, row
+from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
-planned, longer = kind(example()), kind(example(NEG))
-step = parts(kinds=[planned])
+planned, longer = signature(example()), signature(example(NEG))
+step = parts(signatures=[planned])
 class Recorder:
     def __init__(self): self.op_log, self.did = [], []
     def begin(self): self.did.append("begin")
@@ -33,9 +33,9 @@ name = lambda state: type(state.current).__name__
 def test_a_step_of_a_known_kind_follows_its_plan(child: Runner) -> None:
     """Once its first ops have told; what they have made can be made again."""
     text = """
-state = begun(Deciding(step.context, recorder := Recorder(), [kind(example(), decided=2)]))
+state = begun(Deciding(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
 found = [[name(state), out.tolist()] for out in calls(x, run(state))]
-state.current.stop(); state.current.settle(failed=False, goes_on=False)
+state.current.stop(); state.current.conclude(failed=False, goes_on=False)
 answer([found, recorder.did, name(state), step.context.residency.recomputes])
 """
     found, did, last, recomputes = child(IMPORT + text)
@@ -47,7 +47,7 @@ answer([found, recorder.did, name(state), step.context.residency.recomputes])
 
 def test_a_step_of_a_new_kind_is_recorded_to_its_end(child: Runner) -> None:
     text = """
-other = kind(plan([row(Op(NEG, [0], [1], 0))], [0, 1]))
+other = signature(plan([row(Op(NEG, [0], [1], 0))], [0, 1]))
 state = begun(Deciding(step.context, recorder := Recorder(), [other]))
 found = [name(state) for _ in calls(x, run(state))]
 state.current.end(learn=True)
@@ -61,7 +61,7 @@ def test_a_kind_without_a_plan_goes_on_demand(child: Runner) -> None:
 planned.state.clear()
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
-answer([found, recorder.did, state.current.left is None, state.current.kind is planned])
+answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
 """
     assert child(IMPORT + text) == [["OnDemand"] * 4, ["begin", "end"], True, True]
 
@@ -91,7 +91,7 @@ found = []
 for failed in (True, False):
     state = begun(Following(parts().context, planned))
     state.stop()
-    state.settle(failed=failed, goes_on=False)
+    state.conclude(failed=failed, goes_on=False)
     found.append([name(state), state.current.planned])
 answer([found, state.current.left.why])
 """
@@ -102,19 +102,19 @@ def test_a_step_switches_to_a_plan_that_is_the_same_so_far(child: Runner) -> Non
     text = """
 other = example()
 other.rows[3] = row(Op(MUL, [1], [4], 3))
-other = kind(other)
+other = signature(other)
 step.context.signatures.append(other)
 state = begun(Following(step.context, planned))
 ops = calls(x, run(state))
 a, b, c = (next(ops) for _ in range(3))
 out = run(state)(MUL, a, 3)
-answer([name(state), state.current is state, state.current.kind is other, out.tolist()])
+answer([name(state), state.current is state, state.current.signature is other, out.tolist()])
 """
     assert child(IMPORT + text) == ["Following", False, True, [0, 6, 12, 18]]
 
 
 def test_no_room_for_what_is_there_as_a_plan_begins(child: Runner) -> None:
-    """A step whose kind is expected goes on demand; one whose kind is found out is recorded."""
+    """A step whose signature is expected goes on demand; one whose signature is found out is recorded."""
     text = """
 def short(places): raise torch.OutOfMemoryError("no room")
 step.context.values.begin = short
@@ -122,6 +122,6 @@ state = begun(Following(step.context, planned))
 found = [name(state), state.current.left.ran_out]
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 next(calls(x, run(state)))
-answer([*found, name(state), state.current.kind is planned, recorder.did])
+answer([*found, name(state), state.current.signature is planned, recorder.did])
 """
     assert child(IMPORT + text) == ["OnDemand", True, "Recording", True, ["begin", "commit"]]

@@ -107,7 +107,7 @@ class Hole:
         }
 
     def _on_host(self, protected: Collection[TrackedStorage]) -> bool:
-        """Send adjacent tracked storages whose place is enough for the request, with the fewest bytes. False if none went."""
+        """Send adjacent storages whose place is enough for the request, with the fewest bytes. False if none went."""
         sender = self._sending()
         if sender is None:
             return False
@@ -115,7 +115,7 @@ class Hole:
         return bool(sent)
 
     def _evicted(self, protected: Collection[TrackedStorage]) -> bool:
-        """Evict adjacent tracked storages whose place is enough for the request, at the least cost. False if there are none."""
+        """Evict adjacent storages whose place is enough for the request, at the least cost. False if there are none."""
         victims = self._side_by_side(self._victims.prices(protected))
         for tracked in victims:
             self._evict(tracked)

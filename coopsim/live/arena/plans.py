@@ -1,4 +1,4 @@
-"""Plans whose requests all have places in an arena, within the budget: made, replanned, and replaced as memory changes."""
+"""Plans whose requests all have places in an arena, within the budget: made, and replaced as memory changes."""
 
 from collections.abc import Callable
 
@@ -18,12 +18,12 @@ class PlacedPlans:
     def __init__(self, placed: Placed, plan: Callable[[Signature], None], follow: Callable[[Signature], None]) -> None:
         self._placed, self._plan, self._follow = placed, plan, follow
 
-    def make(self, kind: Signature, limit: int) -> None:
+    def make(self, signature: Signature, limit: int) -> None:
         """Plan so that all requests have places within the limit; failing that, with the least height of all tried."""
-        state = kind.state
+        state = signature.state
         best: tuple[int, Candidate] | None = None
         for k in range(PLACINGS):
-            self._plan(kind)
+            self._plan(signature)
             if state.plan is None or state.schedule is None:
                 break
             places = self._placed.next(state.plan)
@@ -34,37 +34,37 @@ class PlacedPlans:
             state.margin += more_to_leave(places, limit, k)
         if best is not None:
             state.adopt(best[1])
-            self._follow(kind)
+            self._follow(signature)
 
-    def leave(self, kind: Signature, margin: int, limit: int, tries: int) -> bool:
+    def make_leaving(self, signature: Signature, margin: int, limit: int, tries: int) -> bool:
         """Plan with this margin; if that has no plan, with `tries` margins in all, each nearer to the present one.
 
-        If none of them has a plan, the kind goes back to the present one, which is replanned no more: False.
+        If none of them has a plan, the signature goes back to the present one, which is replanned no more: False.
         """
-        state, before = kind.state, kind.state.candidate
+        state, before = signature.state, signature.state.candidate
         for _ in range(tries):
             state.margin = margin
-            self.make(kind, limit)
+            self.make(signature, limit)
             if state.schedule is not None:
                 return True
             margin = (before.margin + margin) // 2
         state.restore(before)
-        self._follow(kind)
+        self._follow(signature)
         return False
 
-    def look_ahead(self, kind: Signature, limit: int) -> bool:
+    def look_ahead(self, signature: Signature, limit: int) -> bool:
         """Replace a plan whose next steps find no places, as memory lies now. True if it was replaced.
 
         The plan stays if its next steps do find places, or if no other plan's would.
         """
-        state = kind.state
+        state = signature.state
         assert state.plan is not None
         if self._placed.next(state.plan).needed <= limit:
             return False
         before = state.candidate
-        self.make(kind, limit)
+        self.make(signature, limit)
         if state.plan is not None and self._placed.next(state.plan).needed <= limit:
             return True
         state.adopt(before)
-        self._follow(kind)
+        self._follow(signature)
         return False

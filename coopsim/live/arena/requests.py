@@ -49,7 +49,7 @@ class _Block:
 
 @dataclass(eq=False)
 class _Tracked:
-    """A simulated live.tracked.TrackedStorage. block: of the program's storage; None if evicted or gone. coming: being fetched."""
+    """A simulated TrackedStorage. block: of the program's storage; None if evicted or freed. coming: being fetched."""
 
     nbytes: int
     block: _Block | None = None

@@ -76,7 +76,7 @@ class LateEngines:
 
 
 def engines_of(device_type: str) -> Engines:
-    """The engines of a device of this kind, "cuda" or "cpu"."""
+    """The engines of a device of this type, "cuda" or "cpu"."""
     return CudaEngines() if device_type == "cuda" else LateEngines()
 
 
@@ -95,7 +95,7 @@ class HostBytes:
 
 
 class HostArea:
-    """Grows between steps, to what the largest plan needs. kind: of the device, "cuda" or "cpu".
+    """Grows between steps, to what the largest plan needs. device_type: "cuda" or "cpu".
 
     On the CPU it is ordinary memory that no budget counts.
     """

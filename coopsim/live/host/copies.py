@@ -18,14 +18,14 @@ Allocate = Callable[[int], torch.UntypedStorage]  #: memory of so many bytes on 
 class _OnHost:
     """A copy, in the area from `at` on. end: of the copy out, None if it was there when the step began.
 
-    source: what it is made of, until that has left.
+    source: what it is made of, until that is evicted.
     """
 
     at: int
     nbytes: int
     end: Mark | None
     source: torch.UntypedStorage | None
-    left: bool = False
+    evicted: bool = False
 
 
 class Copies:
@@ -39,12 +39,12 @@ class Copies:
 
     def any_on_host(self) -> bool:
         """Whether a value is on the host only, or on its way back."""
-        return bool(self._coming) or any(copy.left for copy in self._host.values())
+        return bool(self._coming) or any(copy.evicted for copy in self._host.values())
 
     def has(self, key: Key) -> bool:
         """Whether the value is on the host only, or on its way back."""
         copy = self._host.get(key)
-        return key in self._coming or (copy is not None and copy.left)
+        return key in self._coming or (copy is not None and copy.evicted)
 
     def reads(self, storage: torch.UntypedStorage) -> bool:
         """Whether a copy out may still read the storage, whose memory must not move or go."""
@@ -56,12 +56,12 @@ class Copies:
 
     def found(self, key: Key, at: int, nbytes: int) -> None:
         """Take note of a value that is on the host only as the step begins, in the area's bytes from `at` on."""
-        self._host[key] = _OnHost(at, nbytes, None, None, left=True)
+        self._host[key] = _OnHost(at, nbytes, None, None, evicted=True)
 
     def place(self, key: Key) -> HostBytes | None:
         """Where a value lies that is on the host only; None if it is not, or is on its way back."""
         copy = self._host.get(key)
-        return self._area.place(copy.at, copy.nbytes) if copy and copy.left and key not in self._coming else None
+        return self._area.place(copy.at, copy.nbytes) if copy and copy.evicted and key not in self._coming else None
 
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
@@ -81,13 +81,13 @@ class Copies:
         if copy is None:
             return False
         self._wait_for(copy)
-        copy.left = True
+        copy.evicted = True
         return True
 
     def fetch(self, key: Key, allocate: Allocate) -> torch.UntypedStorage | None:
         """Begin to copy a value that is on the host only to newly allocated memory, which is returned; else None."""
         copy = self._host.get(key)
-        if copy is None or not copy.left or key in self._coming:
+        if copy is None or not copy.evicted or key in self._coming:
             return None
         storage = allocate(copy.nbytes)
         place = self._area.place(copy.at, copy.nbytes).tensor()
@@ -100,14 +100,14 @@ class Copies:
             return None
         storage, end = self._coming.pop(key)
         self._area.engines.wait(BACK, end)
-        self._host[key].left = False
+        self._host[key].evicted = False
         return storage
 
     def wait_for_all(self) -> None:
-        """Let what follows wait for all copies out, and forget those of values that did not leave."""
+        """Let what follows wait for all copies out, and forget those of values that were not evicted."""
         for key, copy in list(self._host.items()):
             self._wait_for(copy)
-            if not copy.left:
+            if not copy.evicted:
                 del self._host[key]
 
     def _wait_for(self, copy: _OnHost) -> None:
@@ -125,7 +125,7 @@ class Copies:
 
 
 class OnHost:
-    """Copies of tracked storages without memory on the device, a tracked storage for each. A tracked storage is one of the step (tracked.py)."""
+    """Copies of tracked storages (tracked.py) that have no memory on the device, one per storage."""
 
     def __init__(self) -> None:
         self._copies: dict[TrackedStorage, HostBytes] = {}

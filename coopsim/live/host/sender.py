@@ -1,7 +1,4 @@
-"""Sends values to the host when memory runs short in a step without a plan, where plans may offload state.
-
-A tracked storage is one of the step (tracked.py).
-"""
+"""Sends values to the host when memory runs short in a step without a plan, where plans may offload state."""
 
 import gc
 from collections.abc import Collection, Iterator
@@ -36,7 +33,7 @@ class Sender:
         return iter(self._state)
 
     def send(self, protected: Collection[TrackedStorage]) -> int:
-        """Send one tracked storage, none in `protected`, and return its bytes; 0 if there is none that may go.
+        """Send one storage, none in `protected`, and return its bytes; 0 if there is none that may go.
 
         State that an op has used in this step, and so was fetched, goes again when there is nothing else.
         """
@@ -58,7 +55,7 @@ class Sender:
         return next((tracked.nbytes for tracked in again if self.sent(tracked)), 0)
 
     def sizes(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, int]:
-        """Bytes of each tracked storage that may be sent, however small, to free an address range; none in `protected`."""
+        """Bytes of each storage that may be sent, however small, to free an address range; none in `protected`."""
         if not self._most:
             return {}
         return {
@@ -66,7 +63,7 @@ class Sender:
         }
 
     def _state_there(self, protected: Collection[TrackedStorage]) -> Iterator[TrackedStorage]:
-        """The tracked storages of the optimizers' state that are on the device, the largest first, but those in `protected`."""
+        """The storages of the optimizers' state that are on the device, the largest first, but those in `protected`."""
         for tensor in self._state:
             tracked = self._storages.of_tensor(tensor)
             if tracked is not None and tracked not in protected and not tracked.evicted:

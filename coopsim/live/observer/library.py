@@ -48,7 +48,7 @@ class State:
 
 
 class Observer:
-    """Stands between PyTorch and a dispatch mode from `enter` to `leave`; follows a plan from `engage` to `disengage`.
+    """Stands between PyTorch and a dispatch mode from `enter` to `exit`; follows a plan from `engage` to `disengage`.
 
     inside: whether it intercepts ops. state: numbers by State. account: three counts of bytes on the CPU: those that
     Python counts, the peak of both, and those that the observer counts.
@@ -70,7 +70,7 @@ class Observer:
         self.inside = bool(self._lib.coopsim_enter(self._self))
         return self.inside
 
-    def leave(self) -> None:
+    def exit(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
         self.inside = False
         self._lib.coopsim_leave()
@@ -136,7 +136,7 @@ class Observer:
         return bool(self._lib.coopsim_complete(self._self))
 
     def known(self) -> Iterator[int]:
-        """The state of tracked storages and calls, as numbers in the format of exchange.h, which says where they end."""
+        """The state of storages and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]

@@ -14,7 +14,7 @@ _KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFL
 
 
 class Table:
-    """A plan in the memory of the observer's library. kind: of the device, "cuda" or "cpu"."""
+    """A plan in the memory of the observer's library. device_type: "cuda" or "cpu"."""
 
     def __init__(self, lib: Any, plan: Plan, device_type: str) -> None:
         rows = plan.rows
