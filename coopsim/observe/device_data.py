@@ -158,7 +158,7 @@ class DeviceData:
 def _prints() -> bool:
     """Return whether PyTorch is turning a tensor into text: what a mask keeps there decides of nothing else."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != torch._tensor_str.__file__:
+    while frame is not None and frame.f_globals.get("__name__") != "torch._tensor_str":
         frame = frame.f_back
     return frame is not None
 
