@@ -137,6 +137,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_both_bounds_are_said(tmp_path: Path) -> None:
     """Messages along edges without self loops: the upper bound is what it takes if all edges are selected by number."""
     (tmp_path / "masked.py").write_text(MESSAGES.replace("SELECT", "edges[:, edges[0] != edges[1]]"))

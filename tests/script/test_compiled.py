@@ -87,6 +87,7 @@ def test_a_captured_step_has_the_kernels(tmp_path: Path) -> None:
     assert header["peak_live_bytes"] + header["workspace_bytes"] == header["peak_requested_bytes"]
 
 
+@pytest.mark.slow
 @inductor
 def test_out_of_memory_in_compiled_code_names_the_line() -> None:
     code, out, _ = phantom_run("--json", "--gpu", "t4", "--memory", "150MiB", "--", SCRIPT, "inductor")

@@ -48,6 +48,7 @@ def test_the_host(tmp_path: Path) -> None:
     assert {"place": "train.py:18", "bytes": 16 * MIB} in more["pinned_by"]
 
 
+@pytest.mark.slow
 def test_what_is_on_the_device_is_not_the_host_s(tmp_path: Path) -> None:
     text = TEXT.replace("KEPT", "50").replace("pinned =", "there = torch.ones(600 << 18).cuda()\npinned =")
     on_card = report_of_text(tmp_path, text)["host"]["peak_rss_bytes"]
