@@ -132,4 +132,4 @@ def end_too_early() -> None:
 
 def in_python_alone() -> None:
     """No observer."""
-    observer.find = lambda: (None, "not wanted")
+    observer.find = lambda **_: (None, "not wanted")
