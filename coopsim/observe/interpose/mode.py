@@ -43,7 +43,8 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()  # type: ignore[no-untyped-call]
-        cls.__torch_dispatch__ = _never_compiled(cls.__torch_dispatch__)  # type: ignore[method-assign]
+        if "__torch_dispatch__" in vars(cls):
+            cls.__torch_dispatch__ = _never_compiled(cls.__torch_dispatch__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,13 +75,13 @@ def _never_compiled(call: Callable[..., Any]) -> Callable[..., Any]:
     disabled = None
 
     @functools.wraps(call)
-    def inner(*args: Any, **kwargs: Any) -> Any:
+    def __torch_dispatch__(*args: Any, **kwargs: Any) -> Any:  # noqa: N807  (accumulation.py knows it)
         nonlocal disabled
         if disabled is None and hasattr(sys.modules.get(_DYNAMO), "disable"):
             disabled = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
         return (disabled or call)(*args, **kwargs)
 
-    return inner
+    return __torch_dispatch__
 
 
 def _include(library: Any) -> None:
