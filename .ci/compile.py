@@ -26,7 +26,7 @@ def main(out: Path) -> None:
 
 def extensions(folder: Path) -> None:
     from coopsim.live.arena.build import ARENA
-    from coopsim.live.observer.build import OBSERVER
+    from coopsim.live.observer import OBSERVER
     from coopsim.observe.extension import compiler
     from coopsim.observe.interpose.build import INTERPOSE
 

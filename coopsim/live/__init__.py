@@ -4,7 +4,7 @@ A step that was recorded has a trace, and an op log: the list of all ops that it
 entry. Steps that dispatch the same ops on the same sizes have one signature (signatures.py). A plan (plan.py) says what
 to evict and recompute at each entry; what has no plan is evicted on demand. A tracked storage (tracked.py) is a storage
 of the running step, and a value is a version of its bytes. The observer is compiled code that follows plans on Python's
-behalf (observer/), and the arena an allocator of our own (arena/).
+behalf (observer.py), and the arena an allocator of our own (arena/).
 
 Planning and plan files need no torch, so torch is imported only when Budget is.
 """

@@ -10,8 +10,8 @@ from functools import cache
 
 import torch
 
+from coopsim.live import observer
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.observer import library
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
 from coopsim.observe.torch_private import set_error_of_reading, storage_at
@@ -44,11 +44,11 @@ def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
 def _swap() -> Callable[[torch.UntypedStorage, torch.UntypedStorage], object]:
     """What swaps the memory of two storages: PyTorch's own, or the observer's before 2.12.
 
-    Raises what `library.load` raises.
+    Raises what `observer.load` raises.
     """
     if torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
         return torch.UntypedStorage._swap_data_ptr_  # type: ignore[attr-defined, no-any-return]
-    own = library.load().coopsim_swap
+    own = observer.load().coopsim_swap
     return lambda a, b: own(ctypes.c_void_p(a._cdata), ctypes.c_void_p(b._cdata))
 
 
@@ -56,9 +56,9 @@ def _swap() -> Callable[[torch.UntypedStorage, torch.UntypedStorage], object]:
 def _set_error() -> Callable[[int, str], None]:
     """What sets the error of reading a storage: PyTorch's own, or the observer's in a build without CUDA.
 
-    Raises what `library.load` raises.
+    Raises what `observer.load` raises.
     """
     if torch_private.has("torch._C._set_storage_data_ptr_access_error_msg"):
         return set_error_of_reading
-    own = library.load().coopsim_trap
+    own = observer.load().coopsim_trap
     return lambda address, text: own(ctypes.c_void_p(address), text.encode())

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from coopsim.live.observer import Kept, Observer, State, Table, load, stored
-from coopsim.live.observer.table import ARRIVE, EVICT_OFFLOADED, OFFLOAD
+from coopsim.live.observer import Kept, Observer, State, load, stored
+from coopsim.live.observer_table import ARRIVE, EVICT_OFFLOADED, OFFLOAD, Table
 from coopsim.live.plan import Plan
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.live.values import Values

@@ -1,21 +1,35 @@
-"""The compiled observer (observer.cpp), as Python calls it."""
+"""The observer: compiled code (csrc/observer.cpp) that follows a plan, and calls Python where a step differs."""
 
 import ctypes
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import torch
 
 from coopsim.live.errors import TRAP_TEXT
-from coopsim.live.observer.build import OBSERVER
-from coopsim.live.observer.table import Table
-from coopsim.observe.extension import NoExtensionError
+from coopsim.live.observer_table import Table
+from coopsim.observe.extension import Extension, NoExtensionError
+from coopsim.observe.interpose import delegates
 
+_SOURCES = (
+    *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
+    *("storages.h", "sums.h", "swap.h", "table.h"),
+    "observer.cpp",
+)
 _TEXT = 4000
+
+
+def _headers(include: Path) -> dict[str, str]:
+    return {"delegates.h": delegates.text(include, ("dispatch", "detach"), traces=True)}
+
+
+#: Compiled for the installed torch, once.
+OBSERVER = Extension("observer", "coopsim.live.csrc", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)
 
 RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _AGAIN = ctypes.CFUNCTYPE(
