@@ -25,10 +25,10 @@ def main(out: Path) -> None:
 
 
 def extensions(folder: Path) -> None:
-    from coopsim.live.arena.build import ARENA
+    from coopsim.live.arena.library import ARENA
     from coopsim.live.observer import OBSERVER
     from coopsim.observe.extension import compiler
-    from coopsim.observe.interpose.build import INTERPOSE
+    from coopsim.observe.interpose.library import INTERPOSE
 
     for extension in (ARENA, INTERPOSE, OBSERVER):
         extension.compile_to(extension.within(folder), compiler())

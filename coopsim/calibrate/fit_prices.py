@@ -5,12 +5,15 @@ stays near a table given as the start.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from coopsim.calibrate.grid_calls import Timed
-from coopsim.prices import Call, Peaks
+from coopsim import prices
+from coopsim.calibrate.grid_calls import Timed, timed
+from coopsim.phantom import Profile
+from coopsim.prices import IEEE, Call, Peaks
 
 Array = np.ndarray
 Table = dict[str, dict[str, float]]
@@ -168,3 +171,16 @@ def _fit(timed: Sequence[Timed], of: _Columns, start: dict[str, float], steady: 
         if gained <= 1e-6 * best:
             break
     return {name: float(f"{value:.3g}") for name, value in zip(names, np.exp(z), strict=True)}
+
+
+def prices_of(rows: Iterable[Mapping[str, Any]], card: Profile) -> dict[str, Any]:
+    """Return the section `prices` of a card file, for rows of measure_prices.py: of the classes that were measured.
+
+    The fit starts from the prices that all cards share, and stays near them where the rows leave it open.
+    """
+    calls = timed([{name: str(value) for name, value in row.items()} for row in rows])
+    shared = prices.table(card)
+    ieee = ieee_of_peak(calls, card) or shared.ieee_fp32_of_peak
+    kinds = {one.call.kind for one in calls}
+    fitted = fit(calls, card, {kind: of for kind, of in shared.classes.items() if kind in kinds}, ieee)
+    return {**fitted, IEEE: ieee}

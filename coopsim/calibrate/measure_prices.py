@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import on_card, ops_convolution, ops_images, ops_matrices, ops_rows, shapes
+from coopsim.calibrate import on_card, ops_images, ops_matrices, ops_rows, shapes
 from coopsim.calibrate.shapes import IEEE, Case
 
 
@@ -18,7 +18,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 
 def _timed(case: Case) -> dict[str, Any]:
     torch.backends.cuda.matmul.allow_tf32 = case.more != IEEE
-    call = ops_convolution.call(case) if case.kind == "conv" else _op(case)
+    call = ops_images.convolution(case) if case.kind == "conv" else _op(case)
     _, freed, kept = on_card.took(call)
     us = round(on_card.microseconds(call), 2)
     return case.row() | {"workspace_bytes": freed, "kept_bytes": kept, "us": us}

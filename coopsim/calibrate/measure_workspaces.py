@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import on_card, ops_convolution, shapes
+from coopsim.calibrate import on_card, ops_images, shapes
 from coopsim.calibrate.shapes import Case
 
 
@@ -27,7 +27,7 @@ def _cublas() -> dict[str, Any]:
 
 
 def _convolution(case: Case) -> dict[str, Any]:
-    _, freed, _ = on_card.took(ops_convolution.call(case))
+    _, freed, _ = on_card.took(ops_images.convolution(case))
     return case.row() | {"bytes": freed}
 
 

@@ -1,5 +1,6 @@
 """Ops over images, channels first or last: each is made with operands on the GPU, for a case of shapes.py."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -54,3 +55,21 @@ OPS: dict[str, Callable[[Case], Call]] = {
     "upsample": _one(lambda a: _F.interpolate(a, scale_factor=2)),
     "group_norm": _group_norm,
 }
+
+
+def convolution(case: Case) -> Callable[[], Any]:
+    """Return a call of the convolution, with operands that it has made on the GPU."""
+    aten: Any = torch.ops.aten
+    sizes, bias, stride, padding, dilation, transposed, output_padding, groups, _ = json.loads(case.more)
+    dtype = getattr(torch, case.dtype)
+    x = torch.randn(case.shape, device="cuda", dtype=dtype)
+    w = torch.randn(sizes, device="cuda", dtype=dtype)
+    if case.layout == "last":
+        x, w = (t.to(memory_format=torch.channels_last) for t in (x, w))
+    b = torch.zeros(sizes[1] * groups if transposed else sizes[0], device="cuda", dtype=dtype) if bias else None
+    how = stride, padding, dilation, transposed, output_padding, groups
+    if case.op == "forward":
+        return lambda: aten.convolution.default(x, w, b, *how)
+    grad = torch.randn_like(aten.convolution.default(x, w, b, *how))
+    wanted = [case.op == "backward", True, bias]
+    return lambda: aten.convolution_backward.default(grad, x, w, [b.numel()] if b is not None else None, *how, wanted)

@@ -1,5 +1,6 @@
 """Measure the parts of a card, each in child processes, and write the card file."""
 
+import datetime
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from coopsim.calibrate import assemble
+from coopsim.calibrate import fit_prices, machine, profile
 from coopsim.calibrate.journal import Journal
 from coopsim.calibrate.parts import PARTS, Part
 from coopsim.errors import unknown
@@ -43,7 +44,7 @@ def calibrate(
     for part in parts:
         _measure(part, journal, environment, say)
     with replacing(file) as path:
-        path.write_text(card_file.text(assemble.content(journal, by)), encoding="utf-8")
+        path.write_text(card_file.text(_content(journal, by)), encoding="utf-8")
     journal.remove()
     return journal
 
@@ -104,3 +105,36 @@ def _child(part: Part, environment: Mapping[str, str], said: IO[bytes]) -> "Iter
 
 def _no_gpu(why: str) -> str:
     return f"nothing to measure: {why}; for a dry run, name a card to imitate: --dry-run rtx-3060"
+
+
+def _content(journal: Journal, by: str) -> dict[str, Any]:
+    """Return the card file: which card, measured by whom, when and with what, and each part that has rows."""
+    card = journal.card
+    clocks = machine.clocks()
+    fastest = clocks.get("clocks.max.sm", "")
+    found: dict[str, Any] = {
+        "card_version": card_file.VERSION,
+        "phantom": card["phantom"],
+        "card": profile.of(card, float(fastest) if fastest.isdecimal() else None),
+        "measured": {
+            "by": by,
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "driver": machine.driver(),
+            **{key: card[key] for key in ("torch", "cuda", "cudnn", "python")},
+            "nvidia_smi": clocks,
+        },
+    }
+    if rows := journal.rows("context"):
+        of = {"torch": card["torch"], "cuda": card["cuda"], "driver": machine.driver()}
+        found["context"] = [of | {"readings": rows}]
+    if rows := journal.rows("prices"):
+        found["prices"] = fit_prices.prices_of(rows, profile.described(found["card"]))
+    if rows := journal.rows("workspaces"):
+        found["workspaces"] = rows
+    if rows := journal.rows("link"):
+        found["link"] = rows[0]
+    if rows := journal.rows("addresses"):
+        found["addresses"] = rows[0]["rows"]
+    if rows := journal.rows("host"):
+        found["host_ns_per_op"] = rows[0]["host_ns_per_op"]
+    return found

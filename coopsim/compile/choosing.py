@@ -1,5 +1,6 @@
 """Chooses what a compiled program saves so that its peak stays below some bytes, at least recomputation."""
 
+import gc
 import hashlib
 import itertools
 from pathlib import Path
@@ -9,8 +10,8 @@ import torch
 from torch import fx
 
 from coopsim.compile.candidates import Choice, Figures, Frontier, Problem, mark
-from coopsim.compile.resident import resident_bytes
 from coopsim.observe import torch_private
+from coopsim.observe.torch_private import clear_workspaces
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -126,3 +127,33 @@ def _boundaries(problem: Problem) -> list[frozenset[fx.Node]]:
             parts.setdefault(min(until * n // (made[-1] + 1), n - 1), []).append(one)
         found.append(frozenset(v for part in parts.values() for v in min(part, key=lambda one: one.nbytes).values))
     return [*dict.fromkeys(found), frozenset()]
+
+
+#: States of PyTorch's optimizers that come with their first step: numbers per number of a parameter.
+STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adadelta": 2, "RMSprop": 1, "Muon": 1}
+
+
+def resident_bytes() -> int:
+    """Allocated now, cuBLAS's workspaces for the forward and the backward thread, and states of optimizers to come."""
+    clear_workspaces()
+    bare = torch.cuda.memory_allocated()
+    torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]
+    workspace = torch.cuda.memory_allocated() - bare
+    return bare + 2 * workspace + sum(map(_states, _optimizers()))
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    return [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)]
+
+
+def _states(optimizer: torch.optim.Optimizer) -> int:
+    total = 0
+    for group in optimizer.param_groups:
+        each = (
+            STATES.get(type(optimizer).__name__, 0) + (1 if group.get("momentum") else 0) + bool(group.get("amsgrad"))
+        )
+        each -= type(optimizer).__name__ == "Muon" and bool(group.get("momentum"))
+        for parameter in group["params"]:
+            if parameter.is_cuda and parameter not in optimizer.state:
+                total += each * -(-parameter.untyped_storage().nbytes() // 512) * 512
+    return total

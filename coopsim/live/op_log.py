@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from coopsim.live import refused
-from coopsim.live.arena import recorded
+from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
@@ -78,7 +78,7 @@ class StepRecorder(Recorder):
     ) -> None:
         super().__init__(device, model)
         self._arena = arena
-        self.asked: dict[int, recorded.Log] = {}  #: requests of each op to the arena, by number of the op
+        self.asked: dict[int, library.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
         self.op_log: list[LoggedOp] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
@@ -231,7 +231,7 @@ class StepRecorder(Recorder):
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
         """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""
         if self._arena is not None and op.number in self.asked:
-            return recorded.of_op(self.asked[op.number], self._arena.stats.base, op.creates)
+            return library.of_op(self.asked[op.number], self._arena.stats.base, op.creates)
         workspace = self.workspaces.get(op.number)
         return [workspace] if workspace else [], []
 

@@ -78,11 +78,11 @@ class Extension:
         return resources.files(self.package).joinpath(name).read_text(encoding="utf-8")
 
     def _key(self, compiler_version: str) -> str:
-        """Return a hash of what the library depends on: sources, this module, the compiler's and torch's version."""
+        """Return a hash of what the library depends on: sources, flags, this module, compiler's and torch's version."""
         h = hashlib.blake2b(digest_size=8)
         how = Path(__file__).read_text(encoding="utf-8")
         headers = self.headers(Path(torch.__file__).parent / "include").values()
-        texts = (*map(self.source, self.sources), self.source("build.py"), *headers, how, torch.__version__)
+        texts = (*map(self.source, self.sources), *self.libraries, *headers, how, torch.__version__)
         for text in (*texts, torch.version.git_version, compiler_version):
             h.update(str(text).encode() + b"\0")
         return h.hexdigest()

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from coopsim import prices
-from coopsim.calibrate import shapes, table
-from coopsim.calibrate.fit_prices import predict
+from coopsim.calibrate import shapes
+from coopsim.calibrate.fit_prices import predict, prices_of
 from coopsim.calibrate.grid_calls import EVENTS_US, timed
 from coopsim.phantom import profiles
 from coopsim.prices import IEEE
@@ -29,7 +29,7 @@ def test_prices_are_found_again() -> None:
             call = calls[0].call
             ns = replace(prices.table(card), classes=truth, ieee_fp32_of_peak=0.6).price(call)
             priced.append(row | {"us": ns / 1000 + EVENTS_US})
-    found = table.of(priced, card)
+    found = prices_of(priced, card)
     assert abs(found[IEEE] - 0.6) < 0.06
     every = timed([{name: str(value) for name, value in row.items()} for row in priced])
     assert len({one.call.kind for one in every}) >= 20

@@ -5,7 +5,7 @@ import ctypes
 import torch
 
 from coopsim.live.arena import library, statistics
-from coopsim.live.arena.build import ARENA
+from coopsim.live.arena.library import ARENA
 from coopsim.observe.extension import NoExtensionError
 
 
