@@ -6,7 +6,7 @@ from coopsim.observe.extension import Extension
 from coopsim.observe.interpose import delegates
 
 _SOURCES = (
-    *("account.h", "calls.h", "storages.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
+    *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
     *("storages.h", "sums.h", "swap.h", "table.h"),
     "observer.cpp",
 )
