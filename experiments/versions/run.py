@@ -1,11 +1,11 @@
 """Run the corpus and tests/versions with other versions of PyTorch, and make the table of docs/install.md.
 
-    python experiments/versions/run.py [TORCH …] [--folder FOLDER] [--table]
+    python experiments/versions/run.py [TORCH …] [--folder FOLDER] [--test NAME] [--table]
 
 Each version of environments.toml has an environment of its own in FOLDER (out/versions), made if it is not there, which
 takes some 3 GB; beside it are the results of the corpus, so that a run that was stopped goes on where it was. A version
-takes some minutes; with a row in experiments/expected/versions.csv it is run again only if it is named. --table prints
-the page's tables of what there is, and runs nothing.
+takes some minutes; with a row in experiments/expected/versions.csv it is run again only if it is named. --test measures
+one column of TESTS anew, in rows that are there. --table prints the page's tables of what there is, and runs nothing.
 """
 
 import argparse
@@ -53,12 +53,23 @@ print(torch.cuda.max_memory_allocated() - before - y.nbytes)
 def row(version: str, about: dict, folder: Path) -> dict[str, object]:  # type: ignore[type-arg]
     """Measure a version."""
     libraries = about.get("libraries", ())
-    python = make(folder / version, version, about["transformers"], libraries, about.get("needs", ()))
+    python = _made(version, about, folder)
     found: dict[str, object] = {"torch": version, "transformers": about["transformers"]}
     found["libraries"] = " ".join(libraries)
     found |= _corpus(python, folder / f"corpus-{version}.csv")
     found |= _tests(python, folder / f"tests-{version}.xml")
     return found | {card: _workspace(python, card) for card in CARDS}
+
+
+def one_test(version: str, about: dict, folder: Path, test: str) -> dict[str, object]:  # type: ignore[type-arg]
+    """Measure one column of the tests."""
+    found = _tests(_made(version, about, folder), folder / f"test-{test}-{version}.xml", "-k", f"test_{test}")
+    return {test: found[test]}
+
+
+def _made(version: str, about: dict, folder: Path) -> Path:  # type: ignore[type-arg]
+    needs = about.get("needs", ())
+    return make(folder / version, version, about["transformers"], about.get("libraries", ()), needs)
 
 
 def _corpus(python: Path, results: Path) -> dict[str, object]:
@@ -81,9 +92,9 @@ def _corpus(python: Path, results: Path) -> dict[str, object]:
     }
 
 
-def _tests(python: Path, results: Path) -> dict[str, object]:
-    """Whether each test passes."""
-    command = [str(python), "-m", "pytest", "tests/versions", f"--junitxml={results}"]
+def _tests(python: Path, results: Path, *select: str) -> dict[str, object]:
+    """Whether each test passes; "" for one that did not run, as pytest's arguments `select` leave it out."""
+    command = [str(python), "-m", "pytest", "tests/versions", f"--junitxml={results}", *select]
     subprocess.run([*command, "--deselect", "tests/versions/test_versions.py::test_phantom"], check=False, cwd=ROOT)  # noqa: S603
     said = {}
     for case in ElementTree.parse(results).iter("testcase"):  # noqa: S314
@@ -144,6 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="TORCH")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "versions")
+    parser.add_argument("--test", choices=TESTS)
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     environments = tomllib.loads((HERE / "environments.toml").read_text(encoding="utf-8"))
@@ -151,10 +163,16 @@ def main() -> int:
         print(f"not in environments.toml: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     rows = known()
-    wanted = args.versions or [version for version in environments if version not in rows]
+    if args.test and (missing := set(args.versions) - set(rows)):
+        print(f"no row yet: {', '.join(sorted(missing))}", file=sys.stderr)
+        return 2
+    wanted = args.versions or [version for version in environments if (version in rows) == bool(args.test)]
     for version in () if args.table else wanted:
         args.folder.mkdir(parents=True, exist_ok=True)
-        found = row(version, environments[version], args.folder)
+        if args.test:
+            found = rows[version] | one_test(version, environments[version], args.folder, args.test)
+        else:
+            found = row(version, environments[version], args.folder)
         note(f"{version}: {found}")
         keep(known() | {version: found})
     print(table(known()), workspaces(known()), sep="\n\n")

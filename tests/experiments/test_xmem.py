@@ -95,6 +95,7 @@ def test_bad_records(xmem, write: Write, monkeypatch, capsys, text: str, message
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_one_record(xmem, write: Write, monkeypatch, capsys, tmp_path: Path, phantom_gpu: None) -> None:
     """A model of one's own, run once: the second start reads the journal."""
     config = {"model_type": "gpt2", "n_layer": 1, "n_embd": 64, "n_head": 2, "vocab_size": 30000}

@@ -112,6 +112,7 @@ def test_it_is_saved_from_a_gpu_storage_by_storage() -> None:
 
 
 @pytest.mark.usefixtures("child")
+@pytest.mark.slow
 def test_a_script_with_a_budget_of_its_own_needs_room_for_all() -> None:
     """What it does between steps is its own business."""
     done = live(*FLAGS, "--", "python", SCRIPT, "--own")

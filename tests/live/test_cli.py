@@ -164,6 +164,7 @@ for budget in budgets:
 
 
 @pytest.mark.usefixtures("child")
+@pytest.mark.slow
 def test_budgets_of_the_script_itself_made_before_torch_is_there(tmp_path: Path) -> None:
     """The first says what the steps are that are reported; another is the script's own affair."""
     assert trained(tmp_path, OWN, "--memory", "1GiB")["steps"] == 3

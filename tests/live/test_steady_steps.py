@@ -39,7 +39,7 @@ answer(trained(MAKE, STEPS))
 """
 
 
-@pytest.mark.parametrize(("make", "steps"), [("gpt", 18), ("cnn", 14)])
+@pytest.mark.parametrize(("make", "steps"), [("gpt", 18), pytest.param("cnn", 14, marks=pytest.mark.slow)])
 def test_steps_become_steady(child: Runner, make: str, steps: int) -> None:
     """By the first plan of either, PyTorch's allocator gives back its cache in every step."""
     text = TEXT.replace("MAKE", make).replace("STEPS", str(steps))

@@ -159,6 +159,7 @@ def test_experts_get_even_shares() -> None:
     assert report["other_masks"] is None
 
 
+@pytest.mark.slow
 def test_loops_that_wait_for_data_end(tmp_path: Path) -> None:
     report = watched(HERE / "loops.py")
     assert report["steps"] == 700

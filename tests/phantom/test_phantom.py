@@ -237,6 +237,7 @@ torch.nn.Conv2d(3, 16, 3).cuda()(x).sum().backward()
 
 
 @pytest.mark.usefixtures("phantom_gpu")
+@pytest.mark.slow
 def test_a_program_may_end_while_autograd_is_at_the_tail_of_its_last_pass() -> None:
     """Of such runs three in four were aborted: Python ends a thread of autograd in the midst of C++."""
     environment = os.environ | phantom.environment("t4")

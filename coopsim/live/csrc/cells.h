@@ -1,4 +1,4 @@
-// What is known of the storages of a step: the same as cells.py, by number of the trace.
+// What is known of the storages of a step: the same as tracked.py, by number of the trace.
 #pragma once
 
 #include <c10/util/flat_hash_map.h>

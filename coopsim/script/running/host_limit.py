@@ -49,7 +49,8 @@ class HostLimit:
                 self._ended(f"{RAN_OUT}: {human(left)} of {human(total)} are left, and the run is ended")
                 sys.stderr.flush()
                 os._exit(1)
-            if sys.modules["torch"].cuda.is_initialized():
+            cuda = sys.modules.get("torch.cuda")  # gone when Python ends
+            if cuda is not None and getattr(cuda, "is_initialized", bool)():
                 device.reserve()  # of which the limit would leave too few: a script may allocate long after CUDA starts
                 _limit(left - floor)
 
