@@ -63,7 +63,9 @@ def test_what_is_said(
     assert ("torch._C._gone" in found) == (torch == "2.7.1")
 
 
-@pytest.mark.parametrize("words", ["phantom run -- a.py", "fit -- a.py", "live run -- a.py", "capture bert-large -o t"])
+@pytest.mark.parametrize(
+    "words", ["phantom run -- a.py", "fit --gpu any -- a.py", "live run -- a.py", "capture gpt2 -o t"]
+)
 def test_what_runs_pytorch_says_it(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
