@@ -6,6 +6,8 @@ from types import ModuleType
 
 import pytest
 
+from coopsim import cli
+from coopsim.cli.parser import build
 from coopsim.observe import tested
 from tests.conftest import ROOT
 
@@ -59,3 +61,14 @@ def test_what_is_said(
     assert bool(found) == bool(said)
     assert "\n" not in found
     assert ("torch._C._gone" in found) == (torch == "2.7.1")
+
+
+@pytest.mark.parametrize(
+    "words", ["phantom run -- a.py", "fit --gpu any -- a.py", "live run -- a.py", "capture gpt2 -o t"]
+)
+def test_what_runs_pytorch_says_it(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tested, "untested", lambda: "torch 2.7.1 is not among the versions tested")
+    cli._note_untested(build().parse_args(words.split()))
+    assert capsys.readouterr().err == "torch 2.7.1 is not among the versions tested\n"

@@ -20,7 +20,7 @@ from coopsim.fit.remedies import checkpointing
 from coopsim.observe.tested import TORCH
 from tests.conftest import ROOT, Recorder
 from tests.fit.made import too_large
-from tests.live.command import SCRIPT, live
+from tests.live.command import SCRIPT, called, live
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 
@@ -93,6 +93,15 @@ def test_live() -> None:
     found = json.loads(done.stdout)
     assert (found["outcome"], found["steps"]) == ("ok", 6)
     assert found["planned_steps"] >= 1
+
+
+@pytest.mark.skipif(minor() >= (2, 10), reason="what is refused works from 2.10 on")
+def test_watched_budget() -> None:
+    """A Budget under a recorder below autograd is refused, as such a PyTorch crashes."""
+    text = "import torch, coopsim.live; torch.ones(1, device='cuda'); coopsim.live.Budget('50%')"
+    done = called("phantom", "run", "--", "python", "-c", text)
+    assert done.returncode == 2, done.stderr
+    assert "cannot be watched" in done.stderr
 
 
 def test_compiled() -> None:
