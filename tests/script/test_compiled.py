@@ -217,7 +217,7 @@ def test_what_cannot_be_compiled_is_said_and_never_eager(text: str, tmp_path: Pa
 @pytest.mark.slow
 def test_releases_that_would_run_eagerly_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text(
-        "import torch\nfrom coopsim.script import compilation\ncompilation._COMPILES_WATCHED = False\n"
+        "import torch\nfrom coopsim.script.watching import compilation\ncompilation._COMPILES_WATCHED = False\n"
         "try:\n    torch.compile(lambda x: x * 2)(torch.ones(3, device='cuda'))\nexcept RuntimeError:\n    pass\n"
     )
     code, out, err = phantom_run("--json", "--", tmp_path / "old.py")
