@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from coopsim.observe.torch_private import sleep_on_device
-from coopsim.phantom import PhantomError
-from coopsim.phantom.control import Control
+from coopsim.phantom.control import is_phantom
 
 _CYCLES = 200_000  # some 0.1 ms: longer than it takes the host to launch a call
 _TIMED, _WARM_UP = 5, 3
@@ -71,17 +70,9 @@ def facts() -> dict[str, Any]:
         "memory_clock_khz": getattr(card, "memory_clock_rate", 0),
         "memory_bus_bits": getattr(card, "memory_bus_width", 0),
         "clock_khz": getattr(card, "clock_rate", 0),
-        "phantom": _is_phantom(),
+        "phantom": is_phantom(),
         "torch": torch.__version__.partition("+")[0],
         "cuda": torch.version.cuda or "",
         "cudnn": str(torch.backends.cudnn.version() or ""),  # type: ignore[no-untyped-call]
         "python": platform.python_version(),
     }
-
-
-def _is_phantom() -> bool:
-    try:
-        Control()
-    except PhantomError:
-        return False
-    return True

@@ -11,6 +11,7 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
+from coopsim.live.plan_file import Header
 from coopsim.live.plan_state import PlanState
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
@@ -115,9 +116,8 @@ class Learner:
         match step.state:
             case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
                 self._plan(step, recorder, recorder.trace())
-                return signature is not None and self._judge(
-                    signature, step, ran_out=True
-                )  # its plan has found no room
+                # Of one that is known already, the plan has found no room.
+                return signature is not None and self._judge(signature, step, ran_out=True)
             case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
@@ -187,15 +187,13 @@ class Learner:
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
-        planning = self._planning
-        known = planning.limit, planning.policy, planning.others, device_type, command
-        stored.save(self._known.signatures, path, stored.header(*known, arena=arena, hosting=planning.hosting))
+        stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
 
     def keep(self, path: str, command: str, device_type: str, calls: int, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
 
-        Kinds whose plan is still being made are left out. No file is written without a plan, and none if it would be as
-        the one that was read. calls: how often the last step took memory from the device or gave it back.
+        Signatures whose plan is still being made are left out. No file is written without a plan, and none if it would
+        be as the one that was read. calls: how often the last step took memory from the device or gave it back.
         """
         planning, found = self._planning, self._held()
         planning.take()
@@ -207,11 +205,15 @@ class Learner:
             if self._first.state.schedule is None:
                 planning.prepare(self._first, now=True)
             signatures.insert(0, self._first)
-        known = planning.limit, planning.policy, planning.others, device_type, command
-        head = stored.header(*known, arena=arena, hosting=planning.hosting)
+        head = self._header(command, device_type, arena=arena)
         given_up = (one.state.finished or one.state.repairs >= _REPLANNED for one in signatures)
         steady = not (calls and any(given_up))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
+
+    def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
+        planning = self._planning
+        known = planning.limit, planning.policy, planning.others, device_type, command
+        return stored.header(*known, arena=arena, hosting=planning.hosting)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [

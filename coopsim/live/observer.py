@@ -35,8 +35,8 @@ RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.Untyped
 _AGAIN = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
 )
-#: Does what an action says to copies: its kind (table.py), the value's storage and version, where on the host, and the
-#: program's storage. To be returned: the memory of a value that arrives, or whether one may leave.
+#: Does what an action says to copies: its kind (observer_table.py), the value's storage and version, where on the
+#: host, and the program's storage. To be returned: the memory of a value that arrives, or whether one may leave.
 Copy = Callable[[int, int, int, int, torch.UntypedStorage | None], torch.UntypedStorage | bool | None]
 _COPY = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)

@@ -39,13 +39,8 @@ class OpRunner:
     def __init__(
         self, residency: Residency, storages: TrackedStorages, room: Room, values: Values, meter: device.Meter | None
     ) -> None:
-        self._residency, self._storages, self._room, self._values, self._meter = (
-            residency,
-            storages,
-            room,
-            values,
-            meter,
-        )
+        self._residency, self._storages, self._room = residency, storages, room
+        self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:

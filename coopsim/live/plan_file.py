@@ -123,7 +123,7 @@ def load(path: str | Path) -> PlanFile:
                 raise LiveError(
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
-            signatures = [_kind(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
+            signatures = [_planned(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
             hosting = head.pop("hosting", None)
             return PlanFile(Header(**head, hosting=Hosting(**hosting) if hosting else None), signatures)
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def load(path: str | Path) -> PlanFile:
         raise LiveError(f"{path}: not a plan of coopsim live ({str(e).splitlines()[0]})") from None
 
 
-def _kind(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
+def _planned(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         file = Path(folder, "table")
         file.write_bytes(archive.read(f"{i}/trace.parquet"))

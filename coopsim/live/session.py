@@ -242,7 +242,7 @@ class TrainingSession:
     @property
     def host_bytes(self) -> int:
         """Bytes of the host's area for copies."""
-        return self.planning.area.nbytes if self.planning.area is not None else 0
+        return self.planning.area.nbytes
 
     @property
     def bytes_on_host(self) -> int:

@@ -66,7 +66,7 @@ class Step:
         observer: Observer | None,
         on_host: OnHost,
     ) -> None:
-        self._kind, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
+        self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
         self._failed = self._goes_on = False
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
         with ExitStack() as exits:
@@ -167,7 +167,7 @@ class Step:
             self._arena.begin()
             placed.begin()
             cap = ArenaCap(self._arena)
-        elif self._kind == "cuda" and limit is not None:
+        elif self._device_type == "cuda" and limit is not None:
             cap = CachingCap(limit)
         if cap is not None:
             exits.callback(cap.end)
@@ -179,10 +179,10 @@ class Step:
             return (Following if start.expected.plan else OnDemand)(context, start.expected)
         expects = first.plan if first is not None else None
         recorder = StepRecorder(
-            device.find(self._kind),
-            device.cost_model(self._kind),
+            device.find(self._device_type),
+            device.cost_model(self._device_type),
             self._ledger,
-            self._kind,
+            self._device_type,
             context.runner,
             self._arena,
             context.placed.expect(expects) if context.placed is not None and expects is not None else None,

@@ -29,7 +29,7 @@ def header(
     limit: int | None,
     policy: Policy | str,
     others_bytes: int,
-    signature: str,
+    device: str,
     command: str,
     *,
     arena: bool,
@@ -37,11 +37,11 @@ def header(
 ) -> Header:
     """The header of a plan file that this process writes.
 
-    limit: the budget in bytes; None: steps were only recorded. signature: of the device, "cuda" or "cpu". The other
+    limit: the budget in bytes; None: steps were only recorded. device: "cuda" or "cpu". The other
     arguments are fields of Header.
     """
     name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, signature, command, arena=arena, hosting=hosting)
+    return Header(limit or 0, name, others_bytes, torch.__version__, device, command, arena=arena, hosting=hosting)
 
 
 def save(signatures: Sequence[Signature], path: str, head: Header) -> None:
@@ -107,25 +107,26 @@ class Loaded:
         If cached, none if they do not match.
         """
         try:
-            return self._kinds(device)
+            return self._matching(device)
         except LiveError:
             if not self._cached:
                 raise
             return []
 
-    def _kinds(self, device: str) -> list[Signature]:
+    def _matching(self, device: str) -> list[Signature]:
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         if self._cached and self._file.header.card != card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        return [self._kind(planned) for planned in self._file.signatures]
+        return [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
 
-    def _kind(self, planned: Planned) -> Signature:
-        op_log = _op_log_of(planned.op_log, self._path)
-        peak = peak_bytes(planned.trace, GRANULE)
-        state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
-        state.finished = planned.finished and self._cached  # on another machine steps may do better
-        return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
+
+def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:
+    op_log = _op_log_of(planned.op_log, file)
+    peak = peak_bytes(planned.trace, GRANULE)
+    state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
+    state.finished = planned.finished and cached  # on another machine steps may do better
+    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
 
 
 def _lines_of(op_log: Sequence[Entry]) -> list[Line]:

@@ -146,3 +146,12 @@ def expect_watchdogs(number: int) -> None:
     expect = getattr(ctypes.CDLL(None), "coopsim_watchdogs_expect", None)
     if expect is not None:
         expect(number)
+
+
+def is_phantom() -> bool:
+    """Return whether this process runs on the phantom GPU."""
+    try:
+        Control()
+    except PhantomError:
+        return False
+    return True

@@ -17,12 +17,14 @@ def facts() -> dict[str, Any]:
     """For a process with a GPU: its name, driver, versions, time (UTC) and clocks; and whether it is the phantom."""
     import torch
 
+    from coopsim.phantom import control
+
     gpu = torch.cuda.get_device_properties(0)
     return {
         "gpu": gpu.name,
         "memory_bytes": gpu.total_memory,
         "multiprocessors": gpu.multi_processor_count,
-        "phantom": is_phantom(),
+        "phantom": control.is_phantom(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "driver": driver(),
@@ -46,18 +48,6 @@ def versions() -> dict[str, str]:
 def now() -> str:
     """The time, UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def is_phantom() -> bool:
-    """Is this process's GPU the phantom?"""
-    from coopsim.phantom import PhantomError
-    from coopsim.phantom.control import Control
-
-    try:
-        Control()
-    except PhantomError:
-        return False
-    return True
 
 
 def write(path: Path, content: dict[str, Any], start: dict[str, Any]) -> None:

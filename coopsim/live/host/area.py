@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.phantom.control import is_phantom
 from coopsim.text import human
 
 OUT, BACK = 0, 1  #: directions: to the host, from the host
@@ -125,7 +126,7 @@ class HostArea:
         if nbytes <= self.nbytes:
             return ""
         self._bytes = None
-        free = _available() if self._device_type == "cuda" and not _is_phantom() else nbytes
+        free = _available() if self._device_type == "cuda" and not is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
         try:  # whole pages, of no allocator that anybody counts
@@ -159,17 +160,6 @@ def _locked(memory: torch.UntypedStorage) -> bool:
 def _unlock(address: int) -> None:
     torch.cuda.synchronize()
     torch.cuda.cudart().cudaHostUnregister(address)  # type: ignore[no-untyped-call]
-
-
-def _is_phantom() -> bool:
-    from coopsim.phantom.control import Control
-    from coopsim.phantom.errors import PhantomError
-
-    try:
-        Control()
-    except PhantomError:
-        return False
-    return True
 
 
 def _available() -> int:
