@@ -13,7 +13,7 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.optimum.copies import CopyBounds, copies_of
-from coopsim.planning.lower import lower
+from coopsim.planning.lower import KEPT_ROLES, lower
 from coopsim.planning.program import Program
 from coopsim.trace.table import Trace
 from coopsim.types import InPlace, Pinning
@@ -31,7 +31,8 @@ class Problem:
     size: dict[int, int]  # bytes of each value
     producer: dict[int, int]  # the op that makes each value; -1: there at the start
     dropped: dict[int, int]  # the op after which the program drops each value; n_ops: never
-    non_evictable: frozenset[int]  # values that no search may choose
+    non_evictable: frozenset[int]  # values that no search may choose, whatever the policy
+    collectives: frozenset[int]  # ops that never run again
     begins: tuple[int, ...]  # the first op of each step of the trace
     copies: CopyBounds | None = None  # what may be offloaded; None: nothing
 
@@ -61,8 +62,8 @@ class Problem:
 
     @cached_property
     def runs_once(self) -> frozenset[int]:
-        """The ops whose results are kept or offloaded, but not made again: random ones whose results are kept."""
-        return frozenset(self.producer[v] for v in self.non_evictable & self.offloadable)
+        """The ops whose results are kept or offloaded, but not made again: random ones that are kept, collectives."""
+        return self.collectives | {self.producer[v] for v in self.non_evictable & self.offloadable}
 
     @cached_property
     def last_use(self) -> dict[int, int]:
@@ -132,10 +133,13 @@ def problem_of(
 ) -> Problem:
     """The problem of a trace: values in single bytes, non-evictable only what is so under every policy.
 
+    What is computed from a collective's result is evictable, even where the program drops that result earlier: a replay
+    keeps what its own choices would lose otherwise, and these choices differ by policy.
+
     link: what values are offloaded over; None: none is. host_memory: bytes for their copies; None: no limit.
     """
     program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
-    problem = _Reader(program).problem(trace)
+    problem = _Reader(program).problem(trace, keep_random=keep_random)
     if link is None:
         return problem
     return replace(problem, copies=copies_of(program, trace, problem.size, link, host_memory))
@@ -147,12 +151,16 @@ class _Reader:
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def problem(self, trace: Trace) -> Problem:
-        program = self.program
+    def problem(self, trace: Trace, *, keep_random: bool) -> Problem:
+        program, role = self.program, trace.role
         values, ops, ins, outs = (x.tolist() for x in (program.values, program.ops, program.ins, program.outs))
         spans = list(itertools.pairwise(ops))
         made = [outs[a[s.OUTS] : a[s.TEMPS]] for a, _ in spans]
-        kept = [v for v, storage in enumerate(program.storage.tolist()) if storage >= 0]
+        storages = program.storage.tolist()
+        kept = [v for v, storage in enumerate(storages) if storage >= 0]
+        collectives = frozenset(np.flatnonzero(trace.peers).tolist())
+        once = collectives | frozenset(np.flatnonzero(trace.random).tolist() if keep_random else ())
+        carried = frozenset(program.carry[:, s.FROM].tolist())
         return Problem(
             ins=[ins[a[s.INS] : b[s.INS]] for a, b in spans],
             outs=made,
@@ -162,6 +170,9 @@ class _Reader:
             size={v: values[v][s.BYTES] for v in kept},
             producer={v: values[v][s.PRODUCER] for v in kept},
             dropped={v: int(program.dropped[v]) for v in kept},
-            non_evictable=frozenset(v for v in kept if not values[v][s.EVICTABLE]),
+            non_evictable=carried.union(
+                v for v in kept if (p := values[v][s.PRODUCER]) < 0 or p in once or role[storages[v]] in KEPT_ROLES
+            ),
+            collectives=collectives,
             begins=tuple(np.searchsorted(trace.step, range(trace.n_steps)).tolist()),
         )

@@ -137,6 +137,30 @@ def test_every_replay_is_a_schedule_and_none_beats_the_bound(trace: Trace, roll,
                     assert solve(problem, nbytes, seconds=3).lower_bound_ns <= schedule.header["total_cost_ns"]
 
 
+def test_what_follows_a_collective_is_pinned_only_where_a_policy_would_lose_it() -> None:
+    """y = gather(x) is dropped before c is used. Who may drop b loses c with it; who keeps b for its update does not."""
+    t = TraceBuilder()
+    x = t.storage(1024, Role.INPUT, alive_at_start=True)
+    y, b, c, big, last = t.storage(512), t.storage(512), t.storage(512), t.storage(1536), t.storage(512)
+    t.op("gather", reads=[x], creates=[y], cost_ns=9, peers=2)
+    t.op("b", reads=[y], creates=[b], cost_ns=9)
+    t.op("add_", reads=[b], mutates=[b], cost_ns=9)
+    t.op("c", reads=[b], creates=[c], cost_ns=1)
+    t.op("big", reads=[y], creates=[big], cost_ns=9)
+    t.free(y)
+    t.free(big)
+    t.op("last", reads=[b, c], creates=[last], cost_ns=9)
+    trace = t.build({"model": "gathered"})
+    problem, nbytes = problem_of(trace), 1024 + 512 + 512 + 1536  # x, y, b and big, not c
+    schedule = replay(trace, "coop", nbytes, "counter", steps=1)
+    assert (schedule.header["outcome"], runs_of(schedule)) == ("ok", [0, 1, 2, 3, 4, 3, 5])
+    assert needs(problem, runs_of(schedule)).peak == nbytes
+    found = solve(problem, nbytes)
+    assert (found.status, found.cost_ns) == ("optimal", 47)  # the collective never runs again
+    found = solve(problem, nbytes - 512)  # y is kept longer than the program keeps it, and b is made again
+    assert (found.status, found.cost_ns) == ("optimal", 46 + 9 + 9 + 1)
+
+
 @pytest.mark.parametrize("percent", [60])
 def test_a_long_trace_gets_the_cut(bert: Trace, percent: int) -> None:
     """BERT-Large is too long for the program; its bound still says something, and holds."""

@@ -15,7 +15,8 @@ class Reviews(Dataset):
     def __getitem__(self, i):
         random = torch.Generator().manual_seed(i)
         ids = torch.randint(0, 30000, (128,), generator=random)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor(i % 2)}
+        mask = (torch.arange(128) < 128 - i % 3).long()  # padding, so that no value decides which attention is taken
+        return {"input_ids": ids, "attention_mask": mask, "labels": torch.tensor(i % 2)}
 
 
 if __name__ == "__main__":
