@@ -138,7 +138,7 @@ def test_every_replay_is_a_schedule_and_none_beats_the_bound(trace: Trace, roll,
 
 
 def test_what_follows_a_collective_is_pinned_only_where_a_policy_would_lose_it() -> None:
-    """y = gather(x) is dropped before c is used. Who may drop b loses c with it; who keeps b for its update does not."""
+    """y = gather(x) is dropped before c is used. Who may drop b loses c with it; who updates it in place does not."""
     t = TraceBuilder()
     x = t.storage(1024, Role.INPUT, alive_at_start=True)
     y, b, c, big, last = t.storage(512), t.storage(512), t.storage(512), t.storage(1536), t.storage(512)
