@@ -4,7 +4,6 @@ Bytes and nanoseconds are integers. Intervals are half open. This module imports
 
     StorageId   index of a storage in its trace
     OpId        index of an op in its trace, in program order
-    Address     bytes from the start of the arena
 """
 
 from enum import IntEnum, StrEnum
@@ -12,7 +11,6 @@ from typing import Literal, NewType
 
 StorageId = NewType("StorageId", int)
 OpId = NewType("OpId", int)
-Address = NewType("Address", int)
 
 Precision = Literal["tf32", "fp32"]  #: of float32 products on the card
 

@@ -1,7 +1,12 @@
-"""No import circle in the package: not at the top of modules, inside functions, or for type checkers only."""
+"""No import circle in the package: not at the top of modules, inside functions, or for type checkers only.
+
+No module sees two classes of one name, either.
+"""
 
 import ast
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -15,13 +20,21 @@ def modules() -> dict[str, Path]:
     return {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
 
 
+@cache
+def parsed(text: str) -> tuple[list[ast.Import | ast.ImportFrom], set[str]]:
+    """What a module imports, wherever in it, and the classes that it defines."""
+    tree = ast.parse(text)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return imports, {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
 def imported(path: Path, known: Mapping[str, Path]) -> set[str]:
     """The modules of ours that a file imports, wherever in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in parsed(path.read_text(encoding="utf-8"))[0]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}: imports here are absolute"
             parts = [f"{node.module}.{alias.name}" for alias in node.names]
             names |= {part if part in known else str(node.module) for part in parts}
@@ -55,3 +68,26 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_a_circle_would_be_found() -> None:
     assert circle({"a": {"b", "d"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c", "b"]
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def seen_twice(text: str, defined: Mapping[str, set[str]]) -> list[str]:
+    """Classes of one name of which a module sees two: it defines and imports one, or imports two."""
+    imports, own = parsed(text)
+    seen: dict[str, set[str]] = {name: {""} for name in own}
+    for node in imports:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                seen[alias.name] = seen.get(alias.name, set()) | ({str(node.module)} & defined.get(alias.name, set()))
+    return sorted(name for name, where in seen.items() if len(where) > 1)
+
+
+def test_no_module_sees_two_classes_of_one_name() -> None:
+    texts = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
+    defined: dict[str, set[str]] = defaultdict(set)
+    for module, text in texts.items():
+        for name in parsed(text)[1]:
+            defined[name].add(module)
+    assert {module: twice for module, text in texts.items() if (twice := seen_twice(text, defined))} == {}
+    assert seen_twice("from a import Block\ndef f():\n    from b import Block as B\n", {"Block": {"a", "b"}}) == [
+        "Block"
+    ]

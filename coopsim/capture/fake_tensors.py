@@ -9,6 +9,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from coopsim.capture.fake_guard import APPROXIMATIONS
 from coopsim.observe import precision
+from coopsim.observe.device import Device
 from coopsim.observe.temporaries import History
 from coopsim.observe.torch_private import FakeTensorMode
 
@@ -20,7 +21,7 @@ class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
         return True
 
 
-class FakeDevice:
+class FakeDevice(Device):
     """A device (observe/device.py) whose tensors on "cuda" are fake, within a `with` statement."""
 
     has_a_mode = True
@@ -47,13 +48,6 @@ class FakeDevice:
         """The entries of the trace's header that describe the device."""
         return {"device": "none (fake tensors)", "card": self._card, "approximations": list(APPROXIMATIONS)}
 
-    def stream(self) -> int:
-        """Return 0, the default stream, which is the only one."""
-        return 0
-
-    def clear(self, _: torch.Tensor) -> None:
-        """Do nothing: there are no data."""
-
     def value(self, func: Any, args: tuple[Any, ...]) -> Any:
         """Return 0 for a value that is read from the device, as on the phantom GPU, 1 for one from the host, else None.
 
@@ -62,23 +56,6 @@ class FakeDevice:
         if func is not torch.ops.aten._local_scalar_dense.default:
             return None
         return 0 if args[0].is_cuda else 1
-
-    def collective(self) -> None:
-        """Return None: there is no NCCL."""
-
-    def steady(self) -> None:
-        """Do nothing: there is no cache."""
-
-    def layout(self) -> None:
-        """Return None: fake tensors have no addresses."""
-
-    def requested_bytes(self) -> int:
-        """Return 0: there is no allocator."""
-        return 0
-
-    def peaks(self) -> dict[str, int]:
-        """Return {}: there is no allocator."""
-        return {}
 
 
 #: The new parameter of each that was moved, so that one shared by two modules remains shared.

@@ -21,7 +21,8 @@ from coopsim.observe.device import Device, PhantomDevice, RealDevice
 from coopsim.observe.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.masks import Masks
-from coopsim.observe.recorder import Op, Recorder, Recording
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
 from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.observe.timing import Timer

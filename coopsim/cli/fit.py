@@ -5,7 +5,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from coopsim.cli.common import command_of, lengths_file
+from coopsim.cli.common import command_of, exclude, lengths_file
 from coopsim.cli.phantom import memory_of, text_of
 from coopsim.progress import note
 from coopsim.types import CoopsimError
@@ -64,9 +64,10 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
     from coopsim.fit.searching.which import EveryCard
     from coopsim.script import Script
 
-    given = ("memory", "apply", "patch", "replay_steps", "lengths")
-    if (other := next((name for name in given if getattr(args, name)), None)) or args.executor != "processes":
-        raise CoopsimError(f"--{(other or 'executor').replace('_', '-')} is for one card; with --gpu any, leave it out")
+    why = "{} is for one card; with --gpu any, leave it out"
+    exclude(args, ("memory", "apply", "patch", "replay_steps", "lengths"), why)
+    if args.executor != "processes":
+        raise CoopsimError(why.format("--executor"))
     script = Script(command, precision=args.precision, masks=args.masks, workspaces=args.workspaces, steps=args.steps)
     search = EveryCard(script, seconds=args.time, jobs=args.jobs or 1, say=note)
     try:

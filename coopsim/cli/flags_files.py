@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, card, natural, positive
+from coopsim.cli.values import OF_TORCH, natural, positive
 from coopsim.types import NEWEST_TORCH
 
 
@@ -31,13 +31,7 @@ def advise(p: argparse.ArgumentParser) -> None:
         metavar="B",
         help="what PyTorch may reserve: 80GiB, 24GB (default: what it had, for a snapshot of a program that ran out)",
     )
-    memory.add_argument(
-        "--gpu",
-        type=card,
-        metavar="CARD",
-        help="take the memory of this card, of `coopsim list hardware` or a file of `coopsim calibrate`, less its "
-        "context",
-    )
+    flags_shared.gpu(memory, "take the memory of this card", ", less its context")
     p.add_argument(
         "--torch",
         metavar="V",

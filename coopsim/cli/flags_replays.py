@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli import flags_shared, grid
-from coopsim.cli.values import OF_TORCH, percent, positive
+from coopsim.cli.values import OF_TORCH, positive
 from coopsim.types import CostModel
 
 COST_MODELS = tuple(str(model) for model in CostModel)
@@ -60,12 +60,7 @@ def gap(p: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time for each budget's optimum (default: 60)",
     )
-    p.add_argument(
-        "--random",
-        choices=("recompute", "keep"),
-        default="recompute",
-        help="what to do with results of random ops (default: recompute)",
-    )
+    flags_shared.random(p)
     flags_shared.copies(p)
     p.add_argument("--json", action="store_true", help="print JSON")
 
@@ -83,13 +78,7 @@ def report(p: argparse.ArgumentParser) -> None:
         metavar="N",
         help="in curves, replay N neighbouring budgets for each (default: 5)",
     )
-    p.add_argument(
-        "--band-width",
-        type=percent,
-        default=0.05,
-        metavar="W",
-        help="from the lowest to the highest neighbour, in %% of the peak (default: 5%%)",
-    )
+    flags_shared.band_width(p, 0.05)
     _common(p)
 
 
@@ -102,16 +91,5 @@ def _common(p: argparse.ArgumentParser) -> None:
         help="cost of an op that the policy assumes: recorded time, bytes moved, floating point operations, or 1 "
         "(default: cost); the reported cost is always the trace's",
     )
-    p.add_argument(
-        "--random",
-        choices=("recompute", "keep"),
-        default="recompute",
-        help="what to do with results of random ops (default: recompute)",
-    )
-    p.add_argument(
-        "--overhead-limit",
-        type=float,
-        default=10.0,
-        metavar="X",
-        help="end the replay as `thrash` above X times the cost without recomputation (default: 10)",
-    )
+    flags_shared.random(p)
+    flags_shared.overhead_limit(p, 10.0)

@@ -2,7 +2,8 @@
 
 import argparse
 
-from coopsim.cli.values import card, duration, natural, positive, span, tolerance
+from coopsim.cli import flags_shared
+from coopsim.cli.values import duration, natural, positive, span, tolerance
 
 
 def _masks(p: argparse.ArgumentParser) -> None:
@@ -52,13 +53,7 @@ def capture(p: argparse.ArgumentParser) -> None:
     """Flags of `capture`."""
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
-    p.add_argument(
-        "--gpu",
-        type=card,
-        default="a100-80gb",
-        metavar="CARD",
-        help="card to record for, of `coopsim list hardware` or a file of `coopsim calibrate` (default: %(default)s)",
-    )
+    flags_shared.gpu(p, "card to record for", default="a100-80gb")
     p.add_argument(
         "--device",
         choices=("phantom", "cuda", "fake"),
@@ -104,16 +99,8 @@ def phantom(p: argparse.ArgumentParser) -> None:
     actions = p.add_subparsers(metavar="ACTION", required=True)
     summary = "run a training command on a phantom GPU, and report how much memory of the card it takes"
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
-    p.add_argument(
-        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --epochs 1"
-    )
-    p.add_argument(
-        "--gpu",
-        type=card,
-        default="a100-80gb",
-        metavar="CARD",
-        help="card to imitate, of `coopsim list hardware` or a file of `coopsim calibrate` (default: %(default)s)",
-    )
+    flags_shared.command(p, "train.py --epochs 1")
+    flags_shared.gpu(p, "card to imitate", default="a100-80gb")
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
     _workspaces(p)
@@ -178,28 +165,15 @@ def phantom(p: argparse.ArgumentParser) -> None:
 def fit(p: argparse.ArgumentParser) -> None:
     """Flags of `fit`."""
     p.usage = "%(prog)s --gpu CARD [options] -- COMMAND ..."
-    p.add_argument(
-        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --batch-size {64}"
-    )
-    p.add_argument(
-        "--gpu",
-        type=card,
-        required=True,
-        metavar="CARD",
-        help="card to fit, of `coopsim list hardware` or a file of `coopsim calibrate`; any: all of the list",
-    )
+    flags_shared.command(p, "train.py --batch-size {64}")
+    flags_shared.gpu(p, "card to fit", "; any: all of the list", required=True)
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
     _masks(p)
     _workspaces(p)
     p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")
     _long(p)
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
-    p.add_argument(
-        "--executor",
-        default="processes",
-        metavar="WHERE",
-        help="where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)",
-    )
+    flags_shared.executor(p)
     p.add_argument(
         "--time",
         type=duration,
@@ -249,19 +223,11 @@ def live(p: argparse.ArgumentParser) -> None:
 
 def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
     p.set_defaults(action=action)
-    p.add_argument(
-        "command", nargs=argparse.REMAINDER, help="the training command, as in: -- python train.py --epochs 1"
-    )
+    flags_shared.command(p, "train.py --epochs 1")
     p.add_argument(
         "--policy", default="foresight-offline", help="policy, as for `coopsim replay` (default: %(default)s)"
     )
-    p.add_argument(
-        "--gpu",
-        type=card,
-        metavar="CARD",
-        help="imitate this card on the phantom GPU: of `coopsim list hardware`, or a file of `coopsim calibrate` "
-        "(default: use this machine's devices)",
-    )
+    flags_shared.gpu(p, "imitate this card on the phantom GPU", " (default: use this machine's devices)")
     _masks(p)
     p.add_argument(
         "--arena",

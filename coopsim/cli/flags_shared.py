@@ -4,6 +4,9 @@ The flags of the verb that measures a card.
 """
 
 import argparse
+from typing import Any
+
+from coopsim.cli.values import card, percent
 
 
 def timeline_params(p: argparse.ArgumentParser) -> None:
@@ -47,6 +50,41 @@ def driver(p: argparse.ArgumentParser, of: str = "") -> None:
         help=f"{of}where cudaMalloc puts segments, which decides ties up to torch 2.11; cuda: as observed on a card "
         "(default: first-fit)",
     )
+
+
+def gpu(p: Any, what: str, more: str = " (default: %(default)s)", **options: Any) -> None:
+    """Add --gpu: `what` it names, and what `more` to say of it."""
+    of = "of `coopsim list hardware` or a file of `coopsim calibrate`"
+    p.add_argument("--gpu", type=card, metavar="CARD", help=f"{what}, {of}{more}", **options)
+
+
+def command(p: argparse.ArgumentParser, example: str) -> None:
+    """Add the training command after `--`; `example`: its words after python."""
+    p.add_argument("command", nargs=argparse.REMAINDER, help=f"the training command, as in: -- python {example}")
+
+
+def executor(p: argparse.ArgumentParser) -> None:
+    """Add --executor."""
+    where = "where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)"
+    p.add_argument("--executor", default="processes", metavar="WHERE", help=where)
+
+
+def random(p: argparse.ArgumentParser) -> None:
+    """Add --random, one of the two."""
+    what = "what to do with results of random ops (default: recompute)"
+    p.add_argument("--random", choices=("recompute", "keep"), default="recompute", help=what)
+
+
+def overhead_limit(p: argparse.ArgumentParser, default: float | None) -> None:
+    """Add --overhead-limit."""
+    what = "end a replay as `thrash` above X times the cost without recomputation (default: 10)"
+    p.add_argument("--overhead-limit", type=float, default=default, metavar="X", help=what)
+
+
+def band_width(p: argparse.ArgumentParser, default: float | None) -> None:
+    """Add --band-width."""
+    what = "from the lowest to the highest neighbour, in %% of the peak (default: 5%%)"
+    p.add_argument("--band-width", type=percent, default=default, metavar="W", help=what)
 
 
 def calibrate(p: argparse.ArgumentParser) -> None:

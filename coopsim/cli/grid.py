@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, percent, positive, positives
+from coopsim.cli.values import OF_TORCH, positive, positives
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -24,12 +24,7 @@ def add_sweep(p: argparse.ArgumentParser) -> None:
     _add(p, "R")
     p.add_argument("--budget", metavar="B,B|FROM:TO:STEP", help=f"budgets (default: {BUDGETS.replace('%', '%%')})")
     p.add_argument("--band", type=positive, metavar="N", help="replay N neighbouring budgets for each (default: 1)")
-    p.add_argument(
-        "--band-width",
-        type=percent,
-        metavar="W",
-        help="from the lowest to the highest neighbour, in %% of the peak (default: 5%%)",
-    )
+    flags_shared.band_width(p, None)
     _add_where(p)
 
 
@@ -70,22 +65,12 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
     )
     flags_shared.copies(p)
-    p.add_argument(
-        "--overhead-limit",
-        type=float,
-        metavar="X",
-        help="end a replay as `thrash` above X times the cost without recomputation (default: 10)",
-    )
+    flags_shared.overhead_limit(p, None)
 
 
 def _add_where(p: argparse.ArgumentParser) -> None:
     p.add_argument("-j", "--jobs", type=positive, help="number of processes (default: one per core)")
-    p.add_argument(
-        "--executor",
-        default="processes",
-        metavar="WHERE",
-        help="where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)",
-    )
+    flags_shared.executor(p)
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -5,9 +5,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.cli.common import exclude
 from coopsim.progress import note
 from coopsim.text import human
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
     from coopsim.fit.searching.ratio import Ratio
@@ -20,10 +20,7 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
     from coopsim.fit.searching.ratio import search
 
-    for option in _OPTIONS:
-        if getattr(args, option):
-            name = option.replace("_", "-")
-            raise CoopsimError(f"--compile-budget gives the card these bytes, for many runs; it excludes --{name}")
+    exclude(args, _OPTIONS, "--compile-budget gives the card these bytes, for many runs; it excludes {}")
     note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
     found = search(replace(script, quiet=True), _say)
     print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.cli.common import exclude
 from coopsim.progress import note
 from coopsim.text import human
 from coopsim.types import CoopsimError
@@ -19,9 +20,8 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.script import run as run_script
     from coopsim.script.ranks.fewest import search
 
-    for option in ("fit", "largest", "ranks", "snapshot", "trace", "traceback"):
-        if getattr(args, option):
-            raise CoopsimError(f"--fewest-ranks runs rank 0 of many worlds; --{option} is for one that is known")
+    others = ("fit", "largest", "ranks", "snapshot", "trace", "traceback")
+    exclude(args, others, "--fewest-ranks runs rank 0 of many worlds; {} is for one that is known")
     script = replace(script, quiet=True)
     first = run_script(script)
     if not first.ranks:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from coopsim.cli import phantom_ranks as ranks
+from coopsim.cli.common import exclude
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ def is_asked_for(args: argparse.Namespace) -> bool:
     if args.allow_no_step and not gate:
         raise CoopsimError("--allow-no-step requires --max-memory or --baseline")
     if gate:
-        other = next((name for name in _OTHERS if getattr(args, name)), None)
-        if other or ranks.several(args.ranks):
-            option = f"--{other.replace('_', '-')}" if other else "--ranks of several"
-            raise CoopsimError(f"--max-memory and --baseline are for one run; leave {option} out")
+        why = "--max-memory and --baseline are for one run; leave {} out"
+        exclude(args, _OTHERS, why)
+        if ranks.several(args.ranks):
+            raise CoopsimError(why.format("--ranks of several"))
     return gate
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.cli import phantom_ranks
+from coopsim.cli.common import exclude
 from coopsim.progress import note
 from coopsim.script import memory
 from coopsim.script.words import kept
@@ -26,10 +27,8 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     from coopsim.script import Script
     from coopsim.script.largest import Largest, search
 
-    for option in ("fit", "fewest_ranks", "snapshot", "trace", "traceback"):
-        if getattr(args, option):
-            name = option.replace("_", "-")
-            raise CoopsimError(f"--largest runs the script many times; --{name} is for one run, with the number found")
+    others = ("fit", "fewest_ranks", "snapshot", "trace", "traceback")
+    exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
     if not any("{}" in word for word in command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
     script = Script(

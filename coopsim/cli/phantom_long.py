@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import files
-from coopsim.cli.common import lengths_file
+from coopsim.cli.common import exclude, lengths_file
 from coopsim.figures.output import check_formats
 from coopsim.progress import note
 from coopsim.text import human
@@ -32,9 +32,7 @@ def is_asked_for(args: argparse.Namespace) -> bool:
         files.target(args.figure)
         check_formats([Path(args.figure).suffix or "png"])
     lengths_file(args)
-    for option in _ONE_RUN:
-        if getattr(args, option):
-            raise CoopsimError(f"--{asked.replace('_', '-')} and --{option.replace('_', '-')} exclude each other")
+    exclude(args, _ONE_RUN, f"--{asked.replace('_', '-')} and {{}} exclude each other")
     return True
 
 

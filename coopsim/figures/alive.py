@@ -18,7 +18,7 @@ def draw(trace: "Trace", *, size: str = "column") -> "Figure":
 
     from coopsim.trace.measure import live_bytes_by_role
 
-    s, looks = style.size(size), style.roles()
+    s, looks = style.size(size), style.looks("role")
     alive = live_bytes_by_role(trace)
     roles = [role for role in looks if role in alive]
     ends_ms = np.append(0, trace.cost_ns.cumsum()) / 1e6

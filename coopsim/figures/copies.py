@@ -68,7 +68,7 @@ def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> CopyActivity 
 def draw_host(ax: "Axes", found: CopyActivity, length_ns: int) -> None:
     """The bytes that the host holds, over the step."""
     x, y = np.append(found.host_ns, length_ns), np.append(found.host_bytes, found.host_bytes[-1:])
-    ax.fill_between(x, y, step="post", color=style.copies()[_HELD].color, linewidth=0)
+    ax.fill_between(x, y, step="post", color=style.looks("copies")[_HELD].color, linewidth=0)
     ax.set_ylim(0, 1.08 * max(int(found.host_bytes.max(initial=0)), 1))
 
 
@@ -77,7 +77,7 @@ def draw_engines(ax: "Axes", found: CopyActivity) -> None:
     for way in range(len(_ENGINES)):
         spans = found.busy_ns[found.back == bool(way)]
         bars = list(zip(spans[:, 0], spans[:, 1] - spans[:, 0], strict=True))
-        ax.broken_barh(bars, (-way - 0.35, 0.7), color=style.copies()[_ENGINE].color, linewidth=0)
+        ax.broken_barh(bars, (-way - 0.35, 0.7), color=style.looks("copies")[_ENGINE].color, linewidth=0)
         busy = int((spans[:, 1] - spans[:, 0]).sum())
         ax.text(1.01, -way, f"busy {_ms(busy)}", transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     ax.set(ylim=(-1.5, 0.5), yticks=[0, -1], yticklabels=_ENGINES)

@@ -130,10 +130,4 @@ def _legend(figure: "Figure", looks: Sequence[style.Look], shown: set[str]) -> N
             handles.append(
                 Line2D([], [], label=label, marker=marker, color="#444444", markerfacecolor=face, linestyle="none")
             )
-    for columns in range(len(handles), 0, -1):
-        legend = figure.legend(handles=handles, loc="outside upper center", ncols=columns, handletextpad=0.2)
-        box = legend.get_window_extent()
-        if columns == 1 or box.width < 0.98 * figure.bbox.width:
-            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
-            return
-        legend.remove()
+    style.add_legend(figure, handles, "outside upper center", handletextpad=0.2)

@@ -153,7 +153,7 @@ def _safe_mark() -> dict[str, Any]:
 
 
 def _failed(outcome: str) -> dict[str, Any]:
-    look = style.outcomes()[outcome]
+    look = style.looks("outcome")[outcome]
     return {"facecolor": look.color, "hatch": look.marker or None, "edgecolor": "#6E6E6E", "linewidth": 0}
 
 
@@ -168,7 +168,7 @@ def _key(figure: "Figure", axes: "list[Axes]", df: "pd.DataFrame", colors: Any) 
     bar.set_ticks(ticks, labels=[f"{100 * (t - 1):.3g}" for t in ticks])
     bar.ax.minorticks_off()
     bar.set_label(_OVERHEAD)
-    failed = [o for o in style.outcomes() if (df["outcome"] == o).any()]
-    handles: list[Any] = [Patch(label=style.outcomes()[o].label, **_failed(o)) for o in failed]
+    failed = [o for o in style.looks("outcome") if (df["outcome"] == o).any()]
+    handles: list[Any] = [Patch(label=style.looks("outcome")[o].label, **_failed(o)) for o in failed]
     handles.append(Line2D([], [], label="smallest safe budget", **_safe_mark()))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=0.9, handletextpad=0.4)

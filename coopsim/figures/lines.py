@@ -278,11 +278,4 @@ def _legend(figure: "Figure", df: "pd.DataFrame", shown: set[str], spread: str, 
         if label in shown:
             look_of_mark: Any = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
             handles.append(Line2D([], [], label=label, **look_of_mark))
-    for columns in range(len(handles), 0, -1):
-        place: Any = "outside upper center" if above else "outside lower center"
-        legend = figure.legend(handles=handles, loc=place, ncols=columns)
-        box = legend.get_window_extent()
-        if columns == 1 or box.width < 0.98 * figure.bbox.width:
-            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
-            return
-        legend.remove()
+    style.add_legend(figure, handles, "outside upper center" if above else "outside lower center")

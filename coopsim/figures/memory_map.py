@@ -138,7 +138,7 @@ def _map(ax: "Axes", r: Residences, budget: int, rows: int, s: dict[str, float])
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 
-    looks = style.roles()
+    looks = style.looks("role")
     colors = np.array([to_rgb(looks[role].color) for role in (*ROLES, style.RECOMPUTED)] + [to_rgb("white")])
     assert FREE == -1  # the last colour
     picture = colors[cells(r, budget, rows, _COLUMNS)]
@@ -214,7 +214,9 @@ def _legend(schedules: "Sequence[Schedule]", residencies: list[Residences]) -> l
         amount = np.bincount(r.role[~r.recomputed], r.bytes[~r.recomputed], len(ROLES))
         present |= {ROLES[k] for k in np.flatnonzero(amount > 0.001 * schedule.header["budget_bytes"])}
     present |= {style.RECOMPUTED} if any(r.recomputed.any() for r in residencies) else set()
-    handles: list[Any] = [Patch(color=k.color, label=k.label) for name, k in style.roles().items() if name in present]
+    handles: list[Any] = [
+        Patch(color=k.color, label=k.label) for name, k in style.looks("role").items() if name in present
+    ]
     handles.append(Patch(facecolor="white", edgecolor="#AAAAAA", label="free"))
     if any(r.evicted.any() for r in residencies):
         handles.append(Line2D([], [], color=_TICK, marker="|", linestyle="none", label="eviction"))

@@ -76,7 +76,7 @@ def collect(traces: "Sequence[Trace]", ask: Ask, tick: Callable[[], None]) -> di
     for name in ask.policies:
         policies.find(name)
     names = list(dict.fromkeys(ask.policies))
-    called, roles = policies.shown(names), style.roles()
+    called, roles = policies.shown(names), style.looks("role")
     looks = style.policies(called.values())
     return {
         "coopsim": __version__,

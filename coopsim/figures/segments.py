@@ -26,7 +26,7 @@ def _draw(failure: "Failure", title: str, s: dict[str, float]) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
-    looks = style.memory()
+    looks = style.looks("memory")
     top = [label for label, _ in _held(failure).most_common(len(style.holders()))]
     looks |= {label: style.Look(_short(label), color) for label, color in zip(top, style.holders(), strict=False)}
     total = failure.reserved_bytes + failure.unused_device_bytes

@@ -98,7 +98,7 @@ def draw(frames: Sequence[Frame], *, title: str = "", size: str = "column") -> "
 def _strip(ax: "Axes", frame: Frame, unit: int, end: int) -> None:
     from matplotlib.patches import Rectangle
 
-    looks = style.strip()
+    looks = style.looks("strip")
     for p in frame.blocks:
         x, width = p.address / unit, p.bytes / unit
         goes = p.label in frame.victims
@@ -136,7 +136,7 @@ def _strip(ax: "Axes", frame: Frame, unit: int, end: int) -> None:
 def _legend(frames: Sequence[Frame]) -> list[Any]:
     from matplotlib.patches import Patch
 
-    looks = style.strip()
+    looks = style.looks("strip")
     kinds = {p.kind for f in frames for p in f.blocks}
     found = [
         Patch(facecolor=look.color, edgecolor="#666666", linewidth=0.5, label=look.label)

@@ -2,14 +2,17 @@
 
 import tomllib
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RECOMPUTED = "recomputed"  #: stands among the roles for what has been made again
 
@@ -60,39 +63,15 @@ def order(names: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda n: (known.index(n) if n in known else len(known), n))
 
 
-def roles() -> dict[str, Look]:
-    """A look for each role of types.Role, and for RECOMPUTED, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["role"].items()}
+def looks(kind: str) -> dict[str, Look]:
+    """A look for each name of a table of style.toml, in the order of the legend.
 
-
-def copies() -> dict[str, Look]:
-    """A look for what the host holds, and for an engine that copies."""
-    return {name: Look(**look) for name, look in _style()["copies"].items()}
-
-
-def memory() -> dict[str, Look]:
-    """A look for each kind of memory at a failure, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["memory"].items()}
-
-
-def time() -> dict[str, Look]:
-    """A look for each activity that a step's time goes into, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["time"].items()}
-
-
-def strip() -> dict[str, Look]:
-    """A look for each kind of block of a small memory, and for the window, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["strip"].items()}
-
-
-def outcomes() -> dict[str, Look]:
-    """A look for each outcome that is not `ok`, whose marker is a hatch, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["outcome"].items()}
-
-
-def allocators() -> dict[str, Look]:
-    """A look for each allocator of request streams, in the order of the legend."""
-    return {name: Look(**look) for name, look in _style()["allocator"].items()}
+    `role`: each role of types.Role, and RECOMPUTED; `copies`: what the host holds, and an engine that copies; `memory`:
+    each kind of memory at a failure; `time`: each activity that a step's time goes into; `strip`: each kind of block of
+    a small memory, and the window; `outcome`: each outcome that is not `ok`, whose marker is a hatch; `allocator`: each
+    allocator of request streams.
+    """
+    return {name: Look(**look) for name, look in _style()[kind].items()}
 
 
 def holders() -> list[str]:
@@ -138,3 +117,14 @@ def applied(name: str) -> AbstractContextManager[None]:
         "legend.columnspacing": 1.2,
     }
     return mpl.rc_context(settings)
+
+
+def add_legend(figure: "Figure", handles: Sequence[Any], place: Any, **more: Any) -> None:
+    """Add a legend with as many columns as fit into the figure's width, and make the figure higher by its height."""
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(handles=handles, loc=place, ncols=columns, **more)
+        box = legend.get_window_extent()
+        if columns == 1 or box.width < 0.98 * figure.bbox.width:
+            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
+            return
+        legend.remove()

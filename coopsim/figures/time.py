@@ -67,7 +67,7 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
 
     order = style.order(b.policy for b in bars)
     bars = sorted(bars, key=lambda b: (-b.ratio, order.index(b.policy), b.allocator))
-    looks = style.time()
+    looks = style.looks("time")
     groups = np.cumsum([0, *(a.ratio != b.ratio for a, b in pairwise(bars))])
     y = (np.arange(len(bars)) + 0.5 * groups).tolist()
     line = 1.75 * s["font_pt"] / 72

@@ -6,7 +6,7 @@ here say by their types: `outcome = yield from trial(remedy)`.
 The case that remedies are proposed for: a script that does not fit its card, and what is known of it.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -146,5 +146,12 @@ def fits(remedy: Remedy) -> Generator[Request, Any, Remedy | None]:
 
 def first(remedy: Remedy | None) -> Proposals:
     """Have one remedy tried, if there is one, and keep it if it fits."""
-    if remedy is not None and (done := (yield from fits(remedy))) is not None:
-        yield Keep(done)
+    return first_of(() if remedy is None else (remedy,))
+
+
+def first_of(remedies: Iterable[Remedy]) -> Proposals:
+    """Have remedies tried until one fits, and keep that."""
+    for remedy in remedies:
+        if (done := (yield from fits(remedy))) is not None:
+            yield Keep(done)
+            return

@@ -114,10 +114,10 @@ class Survey:
     trains: whether it has backward passes. adds_up: whether it has more of them than steps. models: those that are
     trained, the largest first, and then others that keep values. zeroed: (file, line) of calls of
     zero_grad(set_to_none=False). skips: whether an optimizer was given parameters without gradient. trainer: whether
-    transformers' Trainer was imported. step_ns, optimizer_ns: the cost of a step by prices of ops, and of the
-    optimizer's part of it. clock_step_ns: a step's time by the phantom's clock. peak_in_optimizer: whether memory
-    peaked in an optimizer's step. logits_bytes: the largest input of a cross entropy. basis: what costs are computed
-    from, and with which precision of float32 products. given: the script's own calls that set the batch size.
+    transformers' Trainer was imported. step_ns: the cost of a step by prices of ops. clock_step_ns: its time by the
+    phantom's clock. peak_in_optimizer: whether memory peaked in an optimizer's step. logits_bytes: the largest input of
+    a cross entropy. basis: what costs are computed from, and with which precision of float32 products. given: the
+    script's own calls that set the batch size.
     step_ns_by_card: `step_ns` on every known card.
     """
 
@@ -132,7 +132,6 @@ class Survey:
     skips: bool
     trainer: bool
     step_ns: float
-    optimizer_ns: float
     clock_step_ns: float
     peak_in_optimizer: bool
     logits_bytes: int
@@ -170,7 +169,6 @@ def read(report: Report, needs_bytes: int) -> Survey:
         skips=found["optimizers"]["skips"],
         trainer=found["trainer"],
         step_ns=found["step_ns"],
-        optimizer_ns=found["optimizer_ns"],
         clock_step_ns=found["clock_step_ns"],
         peak_in_optimizer=found["peak_in_optimizer"],
         logits_bytes=found["logits_bytes"],

@@ -5,7 +5,7 @@ Values are versions of the trace's storages.
 
 from dataclasses import dataclass, field
 
-from coopsim.validate.program import Value
+from coopsim.validate.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,41 +18,15 @@ GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a m
 _OTHERWISE = "a100-80gb"  #: the card whose prices give costs on a card without a profile
 
 
-class CpuDevice:
-    """The host's memory, as a device of the recorder."""
-
-    has_a_mode = False
+class CpuDevice(Device):
+    """The host's memory, as a device of the recorder: its allocator keeps no count."""
 
     def __init__(self) -> None:
         self.history = History(available=False)
-        self.header: dict[str, Any] = {"device": "cpu"}
 
-    def stream(self) -> int:
-        """The handle of the current stream: always 0, as the CPU has one only."""
-        return 0
-
-    def clear(self, tensor: torch.Tensor) -> None:
-        """Do nothing: unlike on the phantom GPU, kernels write real data."""
-
-    def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
-        """None: the op runs, and returns the value that it reads."""
-
-    def collective(self) -> None:
-        """Do nothing: coopsim.live runs no programs of several ranks."""
-
-    def steady(self) -> None:
-        """Do nothing: there is no cache of free blocks to empty."""
-
-    def layout(self) -> None:
-        """None: the segments of the host's allocator are not known."""
-
-    def requested_bytes(self) -> int:
-        """Bytes that were requested: 0, as the host's allocator keeps no count."""
-        return 0
-
-    def peaks(self) -> dict[str, int]:
-        """The allocator's peaks: none, as the host's allocator keeps no count."""
-        return {}
+    @property
+    def header(self) -> dict[str, Any]:
+        return {"device": "cpu"}
 
 
 class CudaDevice(RealDevice):

@@ -23,7 +23,8 @@ from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device
-from coopsim.observe.recorder import Free, Op, Recorder, Recording
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.trace import Trace
 from coopsim.trace.ragged import Ragged

@@ -18,7 +18,7 @@ from coopsim.live.host_time import StepTime
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Role
-from coopsim.validate.program import Program, Value
+from coopsim.validate.values import TraceValues, Value
 
 ON_HOST = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
@@ -83,7 +83,7 @@ class Plan:
     ) -> None:
         self.time: StepTime | None = None
         self.finds = frozenset(finds)
-        self.trace, self.program = trace, Program(trace)
+        self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1

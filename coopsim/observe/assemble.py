@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coopsim.observe import layout, request_order
-from coopsim.observe.recorder import Free, NextStep, Op, Recording
+from coopsim.observe.recording import Free, NextStep, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.observe.temporaries import Entry, high_water
 from coopsim.observe.temporary_table import TemporaryTable

@@ -4,7 +4,7 @@ The recorder asks these objects and never torch.cuda, which does not work withou
 tensors, is in capture/.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -16,18 +16,20 @@ from coopsim.phantom.control import Collective, Control
 from coopsim.phantom.profiles import Profile
 
 
-class Device(Protocol):
-    """What the recorder needs of a device."""
+class Device:
+    """What the recorder asks of a device. This one runs ops, and has no streams, no allocator and no NCCL."""
 
     history: History
-    has_a_mode: bool  #: whether a dispatch mode of the device's own is active while the program runs
+    has_a_mode = False  #: whether a dispatch mode of the device's own is active while the program runs
 
     @property
     def header(self) -> dict[str, Any]:
         """The entries of the trace's header that describe the device: its name, and what else is known of it."""
+        raise NotImplementedError
 
     def stream(self) -> int:
         """Return CUDA's handle of this thread's current stream, an address; 0 is the default stream."""
+        return 0
 
     def clear(self, tensor: torch.Tensor) -> None:
         """Note that an op has made this tensor other than by copying bytes; the phantom device zeroes its storage."""
@@ -37,24 +39,26 @@ class Device(Protocol):
 
     def collective(self) -> Collective | None:
         """Return the collective that the last op gave to NCCL; None if it gave none, or if that is not known."""
+        return None
 
     def steady(self) -> None:
         """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
 
     def layout(self) -> list[dict[str, Any]] | None:
         """Return the allocator's segments and their blocks (layout.snapshot); None if they are not known."""
+        return None
 
     def requested_bytes(self) -> int:
         """Return the bytes that were requested of the allocator and not yet freed."""
+        return 0
 
     def peaks(self) -> dict[str, int]:
         """Return the allocator's peaks since `steady`, in bytes, by name in the header ("peak_allocated_bytes")."""
+        return {}
 
 
-class RealDevice:
-    """The GPU that PyTorch finds."""
-
-    has_a_mode = False
+class RealDevice(Device):
+    """The GPU that PyTorch finds. Jobs of several ranks are recorded on the phantom GPU only."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -72,34 +76,19 @@ class RealDevice:
         }
 
     def stream(self) -> int:
-        """Return CUDA's handle of this thread's current stream, an address; 0 is the default stream."""
         return raw_stream(torch.cuda.current_device())
 
-    def clear(self, _: torch.Tensor) -> None:
-        """Do nothing: kernels have written the data."""
-
-    def value(self, _func: Any, _args: tuple[Any, ...]) -> Any:
-        """Return None: the op itself is called."""
-
-    def collective(self) -> Collective | None:
-        """Return None: jobs of several ranks are recorded on the phantom GPU only."""
-        return None
-
     def steady(self) -> None:
-        """Empty the allocator's cache and reset its peaks, between warm-up and recording."""
         torch.cuda.empty_cache()  # the recorded steps do not need what the warm-up left cached
         torch.cuda.reset_peak_memory_stats()
 
     def layout(self) -> list[dict[str, Any]] | None:
-        """Return the allocator's segments, as layout.snapshot does."""
         return layout.snapshot()
 
     def requested_bytes(self) -> int:
-        """Return the bytes that were requested of the allocator and not yet freed."""
         return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
 
     def peaks(self) -> dict[str, int]:
-        """Return the peaks since `steady` as peak_requested_bytes, peak_allocated_bytes and peak_reserved_bytes."""
         stats = torch.cuda.memory_stats()
         return {
             f"peak_{what}_bytes": stats[f"{what}_bytes.all.peak"] for what in ("requested", "allocated", "reserved")
@@ -124,5 +113,4 @@ class PhantomDevice(RealDevice):
         self._control.clear(*memory(tensor))
 
     def collective(self) -> Collective | None:
-        """Return the collective that the op that has just run gave to NCCL; None if it gave none."""
         return self._control.collective()

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 from coopsim.observe.torch_private import (
     FP32_PRECISION,
@@ -19,8 +19,6 @@ from coopsim.observe.torch_private import (
     has,
 )
 from coopsim.types import Precision
-
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class Kind(StrEnum):
@@ -92,11 +90,6 @@ class Precisions:
     def forget(self) -> None:
         """Forget what was seen."""
         self._seen.clear()
-
-    @property
-    def any_tf32(self) -> bool:
-        """Whether there was TF32, or would be now if there was no op with a setting."""
-        return "tf32" in {precision for _, precision in self._settings()}
 
     @property
     def text(self) -> str:

@@ -1,7 +1,6 @@
 """Record the ops that PyTorch dispatches: those that make or change data on the device."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,54 +11,13 @@ from coopsim.observe.device_data import DeviceData
 from coopsim.observe.effects import tensors
 from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.native import NativeLedger, ledger
+from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Ledger, Storage
 from coopsim.observe.timing import Timer
 from coopsim.observe.where import Where
 from coopsim.types import Phase, Role
 
 MADE = "storage.made"  #: stands for the op of a value that no dispatched op makes
-
-
-@dataclass
-class Op:
-    """One op that was dispatched: the storages that it read, mutated and created, and its cost."""
-
-    number: int
-    name: str
-    phase: Phase
-    module: str
-    stream: int
-    reads: list[Storage]
-    mutates: list[Storage]
-    random: bool = False
-    creates: list[Storage] = field(default_factory=list)
-    flops: int = 0
-    bytes_moved: int = 0
-    cost_ns: int = 0
-    timed: int = -1  #: its index among the calls of the timer's pass; -1: not timed
-    peers: int = 0  #: of a collective: how many ranks take part; 0: not a collective
-
-
-@dataclass
-class Free:
-    """The last reference to a storage was dropped."""
-
-    storage: Storage
-
-
-@dataclass
-class NextStep:
-    """The boundary between two consecutive steps."""
-
-
-@dataclass
-class Recording:
-    """What happened in the recorded steps: `events`, in order; `dispatched` counts all ops, also those left out."""
-
-    start: list[Storage] = field(default_factory=list)  #: alive at the start, in order of appearance
-    events: list[Op | Free | NextStep] = field(default_factory=list)
-    dispatched: int = 0
-    segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's segments at the start
 
 
 class Recorder(Interposed):

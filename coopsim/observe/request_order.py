@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from coopsim.observe.recorder import Free, Op, Recording
+from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.observe.temporaries import Entry, inside, since
 

@@ -6,7 +6,8 @@ from typing import Any
 from coopsim.observe import roles
 from coopsim.observe.effects import tensors
 from coopsim.observe.native import memory
-from coopsim.observe.recorder import NextStep, Recorder, Recording
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.recording import NextStep, Recording
 
 
 class Steady:

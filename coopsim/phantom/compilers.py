@@ -18,9 +18,9 @@ def missing(variable: str) -> str:
     return f"no {_CALLED[variable]} compiler ({', '.join(_names(variable))})"
 
 
-def why_not(variable: str = "CXX") -> str:
+def why_not() -> str:
     """Return why a library of coopsim's could not be compiled, for a line to the user, where it could not."""
-    return "coopsim's library cannot be compiled with this PyTorch" if find(variable) else missing(variable)
+    return "coopsim's library cannot be compiled with this PyTorch" if find("CXX") else missing("CXX")
 
 
 def first_error(stderr: str) -> str:

@@ -27,7 +27,7 @@ from coopsim.planning.dry_run_state import (
 from coopsim.planning.place import place
 from coopsim.planning.program import NEVER
 from coopsim.planning.prune import prune
-from coopsim.planning.request import Plan
+from coopsim.planning.request import ResidencyPlan
 from coopsim.planning.select import select
 from coopsim.planning.selection import Selection, keep_all
 
@@ -94,7 +94,7 @@ def make_fit(D: DryRun, chosen: Selection, budget: int, most: int) -> bool:
 
 def with_addresses(
     D: DryRun, chosen: Selection, begin: Begin, target: int, budget: int, placed: s.Array, dry_runs: int
-) -> Plan | None:
+) -> ResidencyPlan | None:
     """The decisions with addresses; others for fewer bytes, from what `begin` begins with, if none are found.
 
     placed: addresses of what is there at the start.
@@ -118,5 +118,5 @@ def with_addresses(
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
             away = D.away[: D.K[D_AWAYS]].copy()
-            return Plan(D.decisions.copy(), exact.until, requests, away, int(exact.K[D_COST]), peak, height)
+            return ResidencyPlan(D.decisions.copy(), exact.until, requests, away, int(exact.K[D_COST]), peak, height)
     return None

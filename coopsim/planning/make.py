@@ -10,7 +10,7 @@ from coopsim.planning.cut_graph import Cut, new_cut
 from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import D_COST, DryRun, new_dry_run
 from coopsim.planning.made import Begin, fullest, keep_or_cut, make_fit, with_addresses
-from coopsim.planning.request import Plan, Request, Start
+from coopsim.planning.request import Request, ResidencyPlan, Start
 from coopsim.planning.selection import Selection, exceeds, keep_all, least_bytes, selection
 from coopsim.planning.with_copies import with_copies
 
@@ -19,7 +19,7 @@ _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
 
-def make(request: Request, start: Start) -> Plan | None:
+def make(request: Request, start: Start) -> ResidencyPlan | None:
     """A plan for an iteration that begins so; None if none is found that fits."""
     program, copying, placed = request.program, start.copying, start.placed
     budget, target = request.memory_bytes, request.target_bytes

@@ -28,7 +28,7 @@ REQUEST_VALUE, REQUEST_ADDRESS = range(2)
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResidencyPlan:
     """Decisions for all idle intervals, and for each request of the iteration, in order, its value and address."""
 
     decisions: Any

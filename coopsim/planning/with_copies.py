@@ -12,7 +12,7 @@ from coopsim.planning.cut_graph import Cut
 from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import D_COST, D_COUNT, DryRun
 from coopsim.planning.made import Begin, Remembered, fullest, keep_or_cut, make_fit, with_addresses
-from coopsim.planning.request import Copying, Plan
+from coopsim.planning.request import Copying, ResidencyPlan
 from coopsim.planning.selection import I_OPEN, Selection, is_open, keep_all
 
 _EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
@@ -27,7 +27,7 @@ def with_copies(
     budget: int,
     placed: s.Array,
     efforts: tuple[int, int],
-) -> Plan | None:
+) -> ResidencyPlan | None:
     """The cheapest of the plans that are tried, or None. What is found at once, and costs little, is taken as it is.
 
     efforts: numbers of dry runs for a choice, at once and where that is not enough. Other arguments as of make.make.
@@ -35,10 +35,10 @@ def with_copies(
     few, many = efforts
     which = [(offloadable, _begins_with_copies(D, chosen, graph, copying)) for offloadable in _which(copying)]
 
-    def costs_little(plan: Plan | None) -> bool:
+    def costs_little(plan: ResidencyPlan | None) -> bool:
         return plan is not None and plan.cost <= _EXPENSIVE * D.O[:, s.DECIDE].sum()
 
-    def cheaper(than: Plan | None, dry_runs: int, *, waits: bool) -> Plan | None:
+    def cheaper(than: ResidencyPlan | None, dry_runs: int, *, waits: bool) -> ResidencyPlan | None:
         best = than
         for offloadable, begins in which:
             D.copies[:, s.OFFLOADABLE] = offloadable
@@ -74,9 +74,9 @@ def _cheapest(
     budget: int,
     placed: s.Array,
     dry_runs: int,
-) -> Plan | None:
+) -> ResidencyPlan | None:
     """Of several choices, the cheapest first, the one that is cheapest once it has addresses."""
-    best: Plan | None = None
+    best: ResidencyPlan | None = None
     for cost, decisions, begin in choices:
         if best is None or cost < best.cost:
             restore(D, chosen, decisions)

@@ -16,7 +16,7 @@ from coopsim.kernel import state as s
 from coopsim.planning.away import USED_FIRST
 from coopsim.planning.make import make
 from coopsim.planning.offloadable import offloadable
-from coopsim.planning.request import Copying, Plan, Request, Start
+from coopsim.planning.request import Copying, Request, ResidencyPlan, Start
 from coopsim.policies import Policy
 from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.host import wait
@@ -59,7 +59,7 @@ class PlannedRun:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.trace, self.program, self.policy = request.trace, request.program, request.policy
-        self.plans: dict[bytes, Plan | None] = {}
+        self.plans: dict[bytes, ResidencyPlan | None] = {}
         self.seconds = 0.0
         self.lost_cost = 0
         self._begun_anew: list[int] = []  # steps, one as often as it has
@@ -139,7 +139,7 @@ class PlannedRun:
         of_step = range(int(self.trace.step.searchsorted(self.trace.step[now])), now + 1)
         return any(self.trace.phase[op] == Phase.OPTIMIZER for op in of_step)
 
-    def _plan_for(self, state: s.State) -> Plan | None:
+    def _plan_for(self, state: s.State) -> ResidencyPlan | None:
         blocks = state.V[state.initial, s.BLOCK]
         if (blocks < 0).any():
             return None

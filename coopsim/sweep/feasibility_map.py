@@ -12,8 +12,7 @@ from typing import Any
 
 from coopsim import budget
 from coopsim.sweep.grid import Grid, Point, Setting
-from coopsim.sweep.journal import Journal, Row
-from coopsim.sweep.key import key
+from coopsim.sweep.journal import Journal, Row, key
 from coopsim.sweep.run import run
 from coopsim.sweep.sweep import OnRow
 from coopsim.sweep.table import write

@@ -2,15 +2,19 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
+from coopsim.sweep.grid import Setting
 from coopsim.types import CoopsimError
 
 Row = dict[str, Any]
+SWEEP_VERSION = 4
 
 
 class Journal:
@@ -96,3 +100,21 @@ class Journal:
         """The table is written; the journal has served."""
         with suppress(FileNotFoundError):
             self.path.unlink()
+
+
+def key(*what: Any) -> str:
+    """Names what is asked for and this version of the core: rows of something else must not be mixed in.
+
+    what: settings, points, or whatever JSON can hold.
+    """
+    from coopsim.kernel import sources
+    from coopsim.policies._foreign import fingerprint
+    from coopsim.version import __version__
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Setting):
+            return asdict(value) | {"fingerprint": fingerprint(value.policy)}
+        return asdict(value)
+
+    text = json.dumps([__version__, sources.of_replays(), SWEEP_VERSION, *what], default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

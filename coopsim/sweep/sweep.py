@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.sweep.grid import Grid
-from coopsim.sweep.journal import Journal
-from coopsim.sweep.key import key
+from coopsim.sweep.journal import Journal, key
 from coopsim.sweep.run import run
 from coopsim.sweep.table import write
 from coopsim.sweep.workers import Workers

@@ -9,8 +9,7 @@ from typing import Any
 from coopsim import policies
 from coopsim.metrics import OF_COPIES, SUMMARY_KEYS
 from coopsim.sweep.grid import Point
-from coopsim.sweep.journal import Row
-from coopsim.sweep.key import SWEEP_VERSION
+from coopsim.sweep.journal import SWEEP_VERSION, Row
 from coopsim.version import __version__
 
 # Columns that may be empty throughout, which must not lose their type for that.

@@ -6,7 +6,7 @@ from typing import Any
 
 from coopsim.validate.faults import Reason
 from coopsim.validate.memory import Content, Memory
-from coopsim.validate.program import Program, Value, name_of
+from coopsim.validate.values import TraceValues, Value, name_of
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Copy:
 class Host:
     """Both engines and the host's memory. In a schedule without a link nothing is ever copied."""
 
-    def __init__(self, header: Any, program: Program, memory: Memory, fault: Callable[[Reason, str], None]) -> None:
+    def __init__(self, header: Any, program: TraceValues, memory: Memory, fault: Callable[[Reason, str], None]) -> None:
         self.header, self.program, self.memory, self.fault = header, program, memory, fault
         self.state_too = header.get("choices", {}).get("offload_state") == "yes"
         self.copies: dict[Content, Copy] = {}

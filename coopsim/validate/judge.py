@@ -8,7 +8,7 @@ from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
 from coopsim.validate.host import Host
 from coopsim.validate.memory import Content, JudgedBlock, Memory
-from coopsim.validate.program import Program, Value, name_of
+from coopsim.validate.values import TraceValues, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
 GRANULE = {"arena": 512, "counter": 1, "cuda-caching": 512}
@@ -21,7 +21,7 @@ class Judge:
 
     def __init__(self, schedule: Schedule, trace: Trace) -> None:
         header = schedule.header
-        self.program = Program(trace)
+        self.program = TraceValues(trace)
         self.ok = header["outcome"] == Outcome.OK
         unsaved = header.get("choices", {}).get("dead") == "unsaved"  # what was missing may go again, though held
         self.only_once_dropped = {Action.FREE} if unsaved else {Action.FREE, Action.RELEASE}

@@ -84,7 +84,7 @@ def smallest(table: Any) -> "Figure":
 def reserved(table: Any) -> "Figure":
     """What each allocator reserves above the lower bound."""
     rows = [Dot("", r.trace, r.allocator, 100 * (r.peak_reserved / r.lower_bound - 1)) for r in table.itertuples()]
-    return dots.draw(rows, "reserved above the most bytes alive at once (%)", style.allocators())
+    return dots.draw(rows, "reserved above the most bytes alive at once (%)", style.looks("allocator"))
 
 
 def against(table: Any) -> "Figure":

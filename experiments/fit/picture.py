@@ -126,8 +126,8 @@ def _stack(ax: Any, step: Step, total: float) -> None:
 
 
 def _looks() -> tuple[list[str], list[str]]:
-    roles = style.roles()
-    context = style.memory()["other"].color
+    roles = style.looks("role")
+    context = style.looks("memory")["other"].color
     looks = [("context", context)]
     looks += [(roles[name].label, roles[name].color) for name in LAYERS[1:-2]]
     looks += [("made by the forward pass", roles["activation"].color), ("made by the backward pass", "#F2C14E")]

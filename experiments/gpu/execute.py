@@ -14,7 +14,7 @@ import torch
 
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.types import Action, CoopsimError
-from coopsim.validate.program import Program, Value
+from coopsim.validate.values import TraceValues, Value
 from experiments.gpu.program import Call, Spec, StepProgram, as_bytes, map_values
 
 POISON = 0xA5  #: what memory holds that nobody should read, where that is asked for
@@ -134,7 +134,7 @@ class Machine:
         self.watched: dict[int, list[torch.Tensor]] = {s: [] for s in watch}
         self.largest_result_bytes = 0
         self._generator, self._poison = generator, poison
-        self._values = Program(program.trace)
+        self._values = TraceValues(program.trace)
         self._bytes = program.trace.bytes.tolist()
         self._mutates = program.trace.mutates.rows()
         self._creates = program.trace.creates.rows()

@@ -15,7 +15,8 @@ import torch
 from coopsim.observe import assemble
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device
-from coopsim.observe.recorder import Op, Recorder, Recording
+from coopsim.observe.recorder import Recorder
+from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
 from coopsim.observe.storages import Storage
 from coopsim.trace import Trace

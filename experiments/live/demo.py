@@ -90,7 +90,7 @@ def draw(plain: list[tuple[float, int]], live: list[tuple[float, int]]) -> Any:
     """Bytes over the time of one step, both from the same moment on."""
     from matplotlib.figure import Figure
 
-    roles, s = style.roles(), style.size("column")
+    roles, s = style.looks("role"), style.size("column")
     with style.applied("column"):
         figure = Figure(figsize=(s["map_width_in"], s["height_in"]), layout="constrained")
         ax = figure.add_subplot()

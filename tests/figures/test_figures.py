@@ -265,7 +265,7 @@ def test_as_many_unknown_policies_as_spares_differ_and_more_still_get_one() -> N
 
 
 def test_every_role_has_a_colour_and_no_two_the_same() -> None:
-    looks = style.roles()
+    looks = style.looks("role")
     assert set(looks) == {*ROLES, style.RECOMPUTED}
     assert len({look.color for look in looks.values()}) == len(looks)
 

@@ -75,7 +75,7 @@ def test_values_that_may_be_read_late_are_held(child: Runner) -> None:
     text = """
 from coopsim.live.plan import HOLD
 from coopsim.live.op_log import _hold_to_the_end
-from coopsim.observe.recorder import Free, Op, Recording
+from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.types import Phase
 tensors = run(MUL, x, 2), run(NEG, x)

@@ -97,7 +97,7 @@ def test_temporaries_at_their_most(on_phantom) -> None:
 REQUESTS = """
 from dataclasses import dataclass
 from coopsim.observe import request_order
-from coopsim.observe.recorder import Free, Op, Recording
+from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.types import Phase
 def event(action, addr, tag, size=100): return {"action": action, "addr": addr, "size": size, "user_metadata": tag}

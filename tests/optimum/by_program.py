@@ -5,7 +5,7 @@ from coopsim.optimum.model_copies import ModelWithCopies
 from coopsim.planning import made
 from coopsim.planning.away import Away
 from coopsim.planning.dry_run_state import DryRun, new_dry_run
-from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, Plan, Request, Start
+from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, Request, ResidencyPlan, Start
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
 
 
@@ -15,7 +15,7 @@ class ByProgram:
     def __init__(self, model: ModelWithCopies, point: list[float]) -> None:
         self.model, self.point = model, point
 
-    def __call__(self, request: Request, start: Start) -> Plan | None:
+    def __call__(self, request: Request, start: Start) -> ResidencyPlan | None:
         program, budget = request.program, request.memory_bytes
         D, chosen = new_dry_run(program, copying=start.copying), selection(program)
         self.decide(D, chosen, budget)

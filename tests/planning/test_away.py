@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.planning.make import make as plan_for
-from coopsim.planning.request import Plan, Request, Start
+from coopsim.planning.request import Request, ResidencyPlan, Start
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
@@ -59,9 +59,9 @@ def test_a_plan_keeps_to_the_hosts_memory(monkeypatch: pytest.MonkeyPatch) -> No
     trace, budget = chain()
     largest = int(trace.bytes.max())
     costs = []
-    plans: list[Plan | None] = []
+    plans: list[ResidencyPlan | None] = []
 
-    def noted(request: Request, start: Start) -> Plan | None:
+    def noted(request: Request, start: Start) -> ResidencyPlan | None:
         plans.append(plan_for(request, start))
         return plans[-1]
 

@@ -13,7 +13,7 @@ from coopsim.metrics import summary
 from coopsim.planning.lower import lower
 from coopsim.planning.make import make
 from coopsim.planning.program import Program
-from coopsim.planning.request import Plan, Request, Start
+from coopsim.planning.request import Request, ResidencyPlan, Start
 from coopsim.policies.foresight import POLICY as FORESIGHT
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
@@ -136,7 +136,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
     trace = synth("synth:unet:4")
     budget = int(0.6 * peak_bytes(trace, GRANULE))
 
-    def spoiled(request: Request, start: Start) -> Plan | None:
+    def spoiled(request: Request, start: Start) -> ResidencyPlan | None:
         plan = make(request, start)
         assert plan
         requests = plan.requests.copy()
@@ -161,7 +161,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
     trace = in_a_row([synth("synth:unet:4"), synth("synth:unet:5"), synth("synth:unet:4")])
     budget = int(0.6 * peak_bytes(trace, GRANULE))
 
-    def spoiled(request: Request, start: Start) -> Plan | None:
+    def spoiled(request: Request, start: Start) -> ResidencyPlan | None:
         plan = make(request, start)
         assert plan
         return replace(plan, requests=plan.requests[: len(plan.requests) // 2])

@@ -50,7 +50,7 @@ def test_no_plan_needs_less(trace: Trace, roll) -> None:
     nbytes = budget(trace, 512, roll)
     fast = {"link": FAST}
     for policy, how in (("foresight-offline", {}), (BOTH, fast), (f"{BOTH},offload_state=yes", fast)):
-        found: list[tuple[int, making.Plan | None]] = []
+        found: list[tuple[int, making.ResidencyPlan | None]] = []
         with pytest.MonkeyPatch.context() as patch:
             make = making.make
             bounds: list[int] = []

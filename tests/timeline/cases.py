@@ -12,7 +12,7 @@ from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.timeline import Kind, Params, Timeline
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Action, Role
-from coopsim.validate.program import Program
+from coopsim.validate.values import TraceValues
 from tests.strategies import budget, dice, policies, repeatable, traces
 
 FREE = Params(dispatch_ns=0, alloc_ns=0, free_ns=0, search_ns_per_visit=0, evict_ns=0, queue_capacity=4)
@@ -62,7 +62,7 @@ def conflicts(t: Timeline, schedule: Schedule, trace: Trace) -> list[list[int]]:
 
     By the judge's own reading of the program, and by comparing every task with every other.
     """
-    program = Program(trace)
+    program = TraceValues(trace)
     place: dict[tuple[int, int], range] = {}
     inside: dict[tuple[int, int], range] = {}
     touched: list[tuple[list[range], list[range]]] = []

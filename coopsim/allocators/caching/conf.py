@@ -65,18 +65,13 @@ def _bytes(mib: int) -> int:
 
 def _split(text: str, blanks: str) -> list[str]:
     """Tokens: the four special characters, and what is between them without blanks."""
-    tokens, word = list[str](), ""
-    for char in text:
-        if char in ",:[]":
-            tokens += [word, char] if word else [char]
-            word = ""
-        elif char not in blanks:
-            word += char
-    return [*tokens, word] if word else tokens
+    return re.findall(r"[,:[\]]|[^,:[\]]+", text.translate(dict.fromkeys(map(ord, blanks))))
 
 
 class _Tokens:
-    """The tokens and where in them the parser is."""
+    """The tokens, where in them the parser is, and the values that all versions read alike."""
+
+    read: Callable[[str], int]  #: a number, as that version reads it
 
     def __init__(self, text: str, version: Version, settings: Settings, blanks: str) -> None:
         self.tokens = _split(text, blanks)
@@ -109,15 +104,46 @@ class _Tokens:
         _require(token in ("True", "False"), f"{token!r} is neither True nor False")
         return token == "True"  # noqa: S105
 
-    def threads(self, n: int) -> None:
-        _require(_is_power_of_two(n), "not a power of two")
-        _require(n <= _MOST_REGISTER_THREADS, f"more than {_MOST_REGISTER_THREADS}")
+    def number(self) -> int:
+        return self.read(self.here())
 
-    def divisions(self, read: Callable[[str], int], colon: Callable[[], None], comma: Callable[[], None]) -> None:
+    def size(self) -> int:
+        """Bytes of a limit that is given in MiB."""
+        raise NotImplementedError
+
+    def step(self, over: str) -> None:
+        """Over a colon or a comma."""
+        raise NotImplementedError
+
+    def value(self, key: str) -> None:
+        """Read the value of a setting. Raises CoopsimError where that version refuses it."""
+        s = self.settings
+        match key:
+            case "max_split_size_mb":
+                s.max_split_size = self.size()
+            case "max_non_split_rounding_mb":
+                s.max_non_split_rounding = self.size()
+            case "garbage_collection_threshold":
+                s.garbage_collection_threshold = stod(self.here())
+                _require(0 < s.garbage_collection_threshold < 1, f"{stod(self.here()):g} is not between 0 and 1")
+            case "roundup_power2_divisions":
+                self.divisions()
+            case "backend":
+                _require(self.here() in ("native", "cudaMallocAsync"), f"unknown backend {self.here()!r}")
+                _require(self.here() == "native", "cudaMallocAsync is another allocator, which is not simulated")
+            case "expandable_segments":
+                s.expandable_segments = self.boolean()
+            case "pinned_num_register_threads":
+                _require(_is_power_of_two(self.number()), "not a power of two")
+                _require(self.number() <= _MOST_REGISTER_THREADS, f"more than {_MOST_REGISTER_THREADS}")
+            case _:
+                self.boolean()
+
+    def divisions(self) -> None:
         """roundup_power2_divisions: one number, or a list of intervals in MiB with a number each."""
         table = self.settings.divisions
         if self.here() != "[":
-            value = read(self.here())
+            value = self.number()
             _require(_is_power_of_two(value), f"{value} is not a power of two")
             table[:] = [value] * INTERVALS
             return
@@ -125,8 +151,9 @@ class _Tokens:
         self.at += 1
         while self.at < len(self.tokens) and self.tokens[self.at] != "]":
             interval = self.here()
-            colon()
-            value = read(self.next())
+            self.step(":")
+            self.next()
+            value = self.number()
             _require(value == 0 or _is_power_of_two(value), f"{value} is neither 0 nor a power of two")
             if interval == ">":
                 start = last + self.version.shared_settings
@@ -141,7 +168,7 @@ class _Tokens:
                 table[last] = value
             _require(self.more, "the list has no end")
             if self.tokens[self.at + 1] != "]":
-                comma()
+                self.step(",")
             self.at += 1
         _require(self.at < len(self.tokens), "the list has no end")
 
@@ -149,13 +176,15 @@ class _Tokens:
 class _Old(_Tokens):
     """The parser of 2.6 to 2.9."""
 
+    read = staticmethod(stoi)
+
     def __init__(self, text: str, version: Version, settings: Settings) -> None:
         super().__init__(text, version, settings, " ")
 
-    def expect(self, token: str) -> None:
+    def step(self, over: str) -> None:
         self.at += 1
         there = self.tokens[self.at] if self.at < len(self.tokens) else "the end"
-        _require(there == token, f"{token!r} is missing before {there!r}")
+        _require(there == over, f"{over!r} is missing before {there!r}")
 
     def parse(self) -> None:
         while self.at < len(self.tokens):
@@ -163,36 +192,16 @@ class _Old(_Tokens):
             if key not in self.version.keys:
                 raise unknown("setting", key, self.version.keys)
             with self.about(key):
-                self.expect(":")
+                self.step(":")
                 self.at += 1
                 self.here()
                 self.value(key)
             if self.more:
-                self.expect(",")
+                self.step(",")
             self.at += 1
 
-    def value(self, key: str) -> None:
-        s = self.settings
-        match key:
-            case "max_split_size_mb":
-                s.max_split_size = self.size()
-            case "max_non_split_rounding_mb":
-                s.max_non_split_rounding = self.size()
-            case "garbage_collection_threshold":
-                s.garbage_collection_threshold = _threshold(stod(self.here()))
-            case "roundup_power2_divisions":
-                self.divisions(stoi, lambda: self.expect(":"), lambda: self.expect(","))
-            case "backend":
-                _backend(self.here())
-            case "expandable_segments":
-                s.expandable_segments = self.boolean()
-            case "pinned_num_register_threads":
-                self.threads(stoi(self.here()))
-            case _:
-                self.boolean()
-
     def size(self) -> int:
-        mib = stoi(self.here())
+        mib = self.number()
         _require(mib > 20, f"{mib} is not above 20")
         return _bytes(mib)
 
@@ -208,6 +217,8 @@ def _parse_shared(text: str, version: Version, settings: Settings) -> None:
 
 class _New(_Tokens):
     """The parsers from 2.10 on."""
+
+    read = staticmethod(stoull)
 
     def __init__(self, text: str, version: Version, settings: Settings) -> None:
         super().__init__(text, version, settings, " \t\n\v\f\r")
@@ -234,53 +245,34 @@ class _New(_Tokens):
                 self.at += 1
             _require(self.at < len(self.tokens), "the list has no end")
 
-    def step(self) -> None:
-        """Over a colon or a comma, whatever it is."""
+    def step(self, over: str) -> None:  # noqa: ARG002 (whatever it is)
         self.next()
 
     def value(self, key: str) -> None:
         s = self.settings
         match key:
             case "large_segment_size_mb":
-                mib = self.size()
+                mib = self.number()
                 _require(mib > 10, f"{mib} is not above 10")
                 s.large_segment_size = _bytes(mib)
-            case "max_split_size_mb":
-                s.max_split_size = self.not_below_segment()
-            case "max_non_split_rounding_mb":
-                s.max_non_split_rounding = self.not_below_segment()
-            case "garbage_collection_threshold":
-                s.garbage_collection_threshold = _threshold(stod(self.here()))
-            case "roundup_power2_divisions":
-                self.divisions(stoull, self.step, self.step)
-            case "backend":
-                _backend(self.here())
-            case "expandable_segments":
-                s.expandable_segments = self.boolean()
             case "throw_on_cudamalloc_oom":
                 s.throw_on_cudamalloc_oom = self.boolean()
             case "per_process_memory_fraction":
-                fraction = stod(self.here())
-                _require(0 <= fraction <= 1, f"{fraction:g} is not in 0 to 1")
-                s.memory_fraction = fraction
-            case "pinned_num_register_threads":
-                self.threads(self.size())
+                s.memory_fraction = stod(self.here())
+                _require(0 <= s.memory_fraction <= 1, f"{s.memory_fraction:g} is not in 0 to 1")
             case "pinned_reserve_segment_size_mb":
-                _require(self.size() > 0, "not above 0")
+                _require(self.number() > 0, "not above 0")
             case "pinned_max_cached_size_mb" | "pinned_max_round_threshold_mb":
-                self.size()
+                self.number()
             case "expandable_segments_reserve":
                 self.reserve()
             case "expandable_segments_reserve_by_class":
                 self.classes()
             case _:
-                self.boolean()
+                super().value(key)
 
     def size(self) -> int:
-        return stoull(self.here())
-
-    def not_below_segment(self) -> int:
-        mib, least = self.size(), self.settings.large_segment_size // MIB
+        mib, least = self.number(), self.settings.large_segment_size // MIB
         _require(mib >= least, f"{mib} is below {least}, the large segment size")
         return _bytes(mib)
 
@@ -297,19 +289,9 @@ class _New(_Tokens):
         """A list of class:reserve, for memory that is allocated under a class; no request here is."""
         self.at += 1
         while self.at < len(self.tokens) and self.tokens[self.at] != "]":
-            self.step()
+            self.step(":")
             self.next()
             if self.more and self.tokens[self.at + 1] != "]":
-                self.step()
+                self.step(",")
             self.at += 1
         _require(self.at < len(self.tokens), "the list has no end")
-
-
-def _threshold(value: float) -> float:
-    _require(0 < value < 1, f"{value:g} is not between 0 and 1")
-    return value
-
-
-def _backend(name: str) -> None:
-    _require(name in ("native", "cudaMallocAsync"), f"unknown backend {name!r}")
-    _require(name == "native", "cudaMallocAsync is another allocator, which is not simulated")

@@ -12,13 +12,13 @@ _DECIMAL = re.compile(
 )
 
 
-def stoull(text: str, bits: int = 64) -> int:
+def stoull(text: str) -> int:
     """An unsigned number of 64 bits; a negative one wraps around."""
     sign, digits = _match(_INTEGER, text)
     value = int(digits)
-    if value >= 1 << bits:
+    if value >= 1 << 64:
         raise CoopsimError(f"{text!r} is out of range")
-    return -value % (1 << bits) if sign == "-" else value
+    return -value % (1 << 64) if sign == "-" else value
 
 
 def stoi(text: str) -> int:

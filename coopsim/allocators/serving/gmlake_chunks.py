@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from coopsim.allocators.serving.plain import ROUND
 
-Block = TypeVar("Block")
+Owner = TypeVar("Owner")
 
 
 class Event(NamedTuple):
@@ -34,20 +34,20 @@ class Clock:
         return Event(number, self.now + self.delay)
 
 
-class Uses(Generic[Block]):
+class Uses(Generic[Owner]):
     """Streams that use a block besides its own (record_stream), and the events that guard it once it is given back."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._streams: dict[Block, set[int]] = {}
-        self._pending: dict[Block, int] = {}  # events
-        self._queues: dict[int, deque[tuple[int, Block]]] = {}  # by stream: when done, for which block
+        self._streams: dict[Owner, set[int]] = {}
+        self._pending: dict[Owner, int] = {}  # events
+        self._queues: dict[int, deque[tuple[int, Owner]]] = {}  # by stream: when done, for which block
 
-    def add(self, block: Block, stream: int) -> None:
+    def add(self, block: Owner, stream: int) -> None:
         """That stream uses the block."""
         self._streams.setdefault(block, set()).add(stream)
 
-    def guard(self, block: Block) -> bool:
+    def guard(self, block: Owner) -> bool:
         """The block is given back: must it wait? Records an event on each stream that used it."""
         streams = self._streams.pop(block, set())
         for stream in sorted(streams):
@@ -56,7 +56,7 @@ class Uses(Generic[Block]):
             self._pending[block] = len(streams)
         return bool(streams)
 
-    def over(self, *, wait: bool) -> list[Block]:
+    def over(self, *, wait: bool) -> list[Owner]:
         """The blocks whose events have completed; with `wait` all, and the clock runs until then.
 
         An event that has not completed hides those behind it on its stream.

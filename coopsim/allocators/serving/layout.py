@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.allocators.serving.places import Place
 from coopsim.allocators.serving.plain import GRANULE
 from coopsim.planner import Items, OffsetPlan, plan
 from coopsim.planner.fit import height
@@ -50,6 +51,11 @@ class Layout:
     lifetime: list[Lifetime]
     plan: OffsetPlan
     steps: list[int]
+
+    def places(self, which: NDArray[np.bool_]) -> list[Place]:
+        """The places of some of them, in the order of taking."""
+        first = self.offset[which]
+        return list(map(Place, first.tolist(), (first + self.bytes[which]).tolist()))
 
     def bytes_of(self, lifetime: Lifetime) -> int:
         """Sum of the bytes of this class."""

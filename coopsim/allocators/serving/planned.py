@@ -129,9 +129,7 @@ class Planned:
 
     def _gap(self, nbytes: int, kept: NDArray[np.bool_], how: str) -> Place | None:
         """The smallest gap between what is in use and the places that are kept for planned requests."""
-        address = self.layout.offset[kept]
-        places = map(Place, address.tolist(), (address + self.layout.bytes[kept]).tolist())
-        best = self.places.gap(nbytes, places)
+        best = self.places.gap(nbytes, self.layout.places(kept))
         self.count[how] += best is not None
         return best
 

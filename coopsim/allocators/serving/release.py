@@ -137,8 +137,7 @@ class Released:
             if rows is None:
                 return None
             alive = (self.layout.start < rows.end) & (self.layout.end > rows.first)
-            address = self.layout.offset[alive]
-            kept = list(map(Place, address.tolist(), (address + self.layout.bytes[alive]).tolist()))
+            kept = self.layout.places(alive)
         place = self.places.gap(nbytes, kept)
         self.count["reused"] += place is not None
         return place

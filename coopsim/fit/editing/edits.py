@@ -6,7 +6,7 @@ A place is certain if the file has exactly one such call, or loop, there, and it
 import ast
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +130,7 @@ def _start(text: str, edit: Edit, old: str) -> int:
     if not old or text.count("\n") != _read(edit.file).count("\n"):
         return -1
     found = source.call_in(text, edit.line, edit.name)  # no line was added: it is where it was
-    return _offset(text, found.lineno, found.col_offset) if found else -1
+    return loops.span(text, found)[0] if found else -1
 
 
 def _end(text: str, start: int) -> int:
@@ -158,7 +158,7 @@ def _with_value(call: str, name: str, place: int, value: str) -> str:
         return ""
     if old is None:
         return "" if "{}" in value else source.insert_argument(call, f"{name}={value}")
-    begin, end = _offset(call, old.lineno, old.col_offset), _offset(call, old.end_lineno or 1, old.end_col_offset or 0)
+    begin, end = loops.span(call, old)
     return call[:begin] + _value(call[begin:end], old, value) + call[end:]
 
 
@@ -185,8 +185,7 @@ def _without(call: str, name: str) -> str:
     found = next((k for k in tree.keywords if k.arg == name), None) if tree else None
     if found is None:
         return call
-    begin = _offset(call, found.lineno, found.col_offset)
-    end = _offset(call, found.end_lineno or 1, found.end_col_offset or 0)
+    begin, end = loops.span(call, found)
     after = re.match(r"\s*,\s*", call[end:])
     if after and not call[end + after.end() :].startswith(")"):
         return call[:begin] + call[end + after.end() :]
@@ -221,13 +220,6 @@ def _before(text: str, start: int, line: str) -> str:
         return ""
     rows.insert(statement.lineno - 1, f"{indent}{line}\n")
     return "".join(rows)
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    """Return the offset of a line and column of ast, whose columns count bytes."""
-    rows: Iterator[str] = iter(text.splitlines(keepends=True))
-    before = sum(len(next(rows)) for _ in range(line - 1))
-    return before + len(next(rows, "").encode()[:column].decode())
 
 
 def _read(file: str) -> str:

@@ -180,8 +180,8 @@ def _rows(text: str, node: ast.stmt) -> tuple[int, int]:
     return text.rfind("\n", 0, begin) + 1, len(text) if stop < 0 else stop + 1
 
 
-def span(text: str, node: ast.stmt | ast.expr) -> tuple[int, int]:
-    """Return the offsets of a node's beginning and end in the text."""
+def span(text: str, node: ast.stmt | ast.expr | ast.keyword) -> tuple[int, int]:
+    """Return the offsets of a node's beginning and end in the text (ast counts in bytes)."""
     rows = text.splitlines(keepends=True)
 
     def offset(line: int, column: int) -> int:

@@ -8,6 +8,8 @@ import ast
 import linecache
 from pathlib import Path
 
+from coopsim.fit.editing.loops import span
+
 #: Names of functions that copy a model.
 _COPIES = ("deepcopy", "copy", "AveragedModel", "EMA", "ModelEMA", "ModelEmaV2", "ModelEmaV3", "create_reference_model")
 
@@ -76,9 +78,8 @@ def with_value(call: str, argument: str, value: str, *, member: bool = False) ->
     if member and not isinstance(old, ast.Attribute):
         return ""
     text = f"{ast.unparse(old.value)}.{value}" if isinstance(old, ast.Attribute) and member else value
-    data = call.encode()
-    begin, end = _offset(data, old.lineno, old.col_offset), _offset(data, old.end_lineno or 1, old.end_col_offset or 0)
-    return (data[:begin] + text.encode() + data[end:]).decode()
+    begin, end = span(call, old)
+    return call[:begin] + text + call[end:]
 
 
 def call_at(file: str, number: int, name: str) -> ast.Call | None:
@@ -149,8 +150,8 @@ def last_use(file: str, name: str) -> str:
 def inserted(text: str, statement: str, line: str) -> str:
     """Return a text with a line inserted after a statement, with its indentation; "" unless it is there once, alone.
 
-    >>> inserted("if a:\n    f(\n        x)\n", "f(\n        x)", "del x")
-    'if a:\n    f(\n        x)\n    del x\n'
+    >>> inserted("if a:\\n    f(\\n        x)\\n", "f(\\n        x)", "del x")
+    'if a:\\n    f(\\n        x)\\n    del x\\n'
     """
     if text.count(statement) != 1:
         return ""
@@ -208,10 +209,6 @@ def _copies(node: ast.AST, name: str) -> bool:
         and any(isinstance(n, ast.Name) and n.id == name for argument in call.args for n in ast.walk(argument))
         for call in calls
     )
-
-
-def _offset(data: bytes, line: int, column: int) -> int:
-    return sum(map(len, data.splitlines(keepends=True)[: line - 1])) + column
 
 
 def _text(file: str) -> str:

@@ -117,7 +117,8 @@ def ordered(level: Sequence[ModelBlock]) -> list[ModelBlock]:
     Those within 5 % of the largest left are in the model's order: the first blocks of a model are recomputed last, when
     most memory has been freed.
 
-    >>> [b.name for b in ordered([Block(n, k, False, False, False) for n, k in (("a", 99), ("b", 100), ("c", 200))])]
+    >>> blocks = [ModelBlock(name, kept, False, False, False) for name, kept in (("a", 99), ("b", 100), ("c", 200))]
+    >>> [block.name for block in ordered(blocks)]
     ['c', 'a', 'b']
     """
     left = list(level)

@@ -4,7 +4,7 @@ A budget here is a value of AOTAutograd's activation_memory_budget: a fraction, 
 """
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.proposals import Case, Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Proposals, first_of
 from coopsim.fit.remedy import Remedy
 
 #: Fractions of the bytes that the partitioner would save, in the order of trials. The peak is not monotonic in them.
@@ -16,13 +16,8 @@ def propose(case: Case) -> Proposals:
 
     Nothing for a script that compiles nothing.
     """
-    if not case.survey.report.compiled_graphs:
-        return
-    for budget in _BUDGETS:
-        done = yield from fits(proposal(case, budget))
-        if done is not None:
-            yield Keep(done)
-            return
+    if case.survey.report.compiled_graphs:
+        yield from first_of(proposal(case, budget) for budget in _BUDGETS)
 
 
 def least(case: Case) -> Remedy | None:

@@ -7,7 +7,7 @@ from importlib import util
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import source
 from coopsim.fit.editing.edits import Edit, calls
-from coopsim.fit.proposals import Case, Keep, Proposals, fits
+from coopsim.fit.proposals import Case, Proposals, first_of
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
 from coopsim.types import CoopsimError
@@ -53,11 +53,7 @@ def propose(case: Case) -> Proposals:
 
     Only those whose saved state may be enough are tried, in a script of one process whose optimizers are all Adam.
     """
-    for proposal in _proposals(case, case.over_bytes):
-        done = yield from fits(proposal)
-        if done is not None:
-            yield Keep(done)
-            return
+    return first_of(_proposals(case, case.over_bytes))
 
 
 def least(case: Case) -> Remedy | None:

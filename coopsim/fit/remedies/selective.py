@@ -108,7 +108,7 @@ def _ranking(level: Sequence[ModelBlock]) -> list[str]:
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 90, 10))
-    >>> _ranking([Block("a", 60, False, False, False, ops)])
+    >>> _ranking([ModelBlock("a", 60, False, False, False, ops)])
     ['aten.bmm.default', 'aten.mm.default']
     """
     costs = {name: ns / nbytes for name, (ns, nbytes) in _products(level).items()}
@@ -132,7 +132,7 @@ def choose(level: Sequence[ModelBlock], room: int) -> tuple[Choice | None, int]:
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
-    >>> blocks = [Block(name, 60, False, False, False, ops) for name in "ab"]
+    >>> blocks = [ModelBlock(name, 60, False, False, False, ops) for name in "ab"]
     >>> choose(blocks, 10), choose(blocks, 70), choose(blocks, 5)
     ((Choice(save=('aten.mm.default',), depth=3), 60), (Choice(save=('aten.mm.default',), depth=1), 130), (None, 0))
     """
@@ -158,7 +158,7 @@ def steps(level: Sequence[ModelBlock], save: Sequence[str]) -> list[tuple[int, i
 
     >>> from coopsim.fit.survey import Op
     >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
-    >>> steps([Block(name, 60, False, False, False, ops) for name in "ab"], ["aten.mm.default"])
+    >>> steps([ModelBlock(name, 60, False, False, False, ops) for name in "ab"], ["aten.mm.default"])
     [(0, 50, 10), (1, 50, 10), (0, 10, 60), (1, 10, 60)]
     """
     left = []

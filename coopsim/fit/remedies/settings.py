@@ -1,5 +1,6 @@
 """Remedies "settings": of the allocator, FSDP, how the optimizer steps, how gradients are cleared, and the like."""
 
+import functools
 import itertools
 import os
 from collections.abc import Iterator
@@ -56,10 +57,7 @@ def together(case: Case, *, optimizer: bool = True) -> Remedy | None:
         parts = [p for p in parts if p.changes.foreach is None and p.changes.fused is None]
     if any(p.changes.fused for p in parts):
         parts = [p for p in parts if p.changes.foreach is None]
-    found = parts[0]
-    for part in parts[1:]:
-        found = found.with_(part)
-    return found
+    return functools.reduce(Remedy.with_, parts)
 
 
 def _expandable(case: Case) -> Remedy:

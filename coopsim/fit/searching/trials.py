@@ -16,7 +16,6 @@ from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
 from coopsim.observe.masks import LOWER
-from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
 from coopsim.script.smallest import STEP, guess
@@ -80,7 +79,9 @@ class Trials:
             except HostRanOutError as e:
                 report = e.report
             if report.watched_by_mode:
-                report = self._unwatched(script, report, requests)
+                report, said = unwatched.judged(script, report, requests)
+                self.runs.note(said)
+                self.script = replace(self.script, watched=report.watched_by_mode)
             self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
@@ -88,29 +89,6 @@ class Trials:
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
-
-    def _unwatched(self, script: Script, report: Report, requests: Path) -> Report:
-        """Return the report with the figures of a run that no dispatch mode watches, as all trials are from now on.
-
-        If that does not do what the watched one did, it remains as it is, and so do trials. Either way a line says so.
-        """
-        why, but = compilers.why_not(), ""
-        try:
-            bare = heard(unwatched.bare(script), requests)
-            but = unwatched.differs(report, bare)
-        except CoopsimError as e:
-            but = f"unwatched it fails: {e}"
-        if but:
-            heard(script, requests)  # the file of requests is the watched run's again
-            self.runs.note(
-                f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
-            )
-            return report
-        self.runs.note(
-            f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
-        )
-        self.script = replace(self.script, watched=False)
-        return unwatched.merged(report, bare)
 
     def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
         """Return the smallest memory, in bytes, that serves the requests of a run, replayed with the allocator alone.
@@ -172,7 +150,7 @@ class Trials:
             return report
 
     def _executed(self, script: Script, texts: Mapping[str, str] | None) -> Report:
-        """Run a script; if nothing is to watch it (`_unwatched`), and it fits, once more for what the plugin says."""
+        """Run a script; if nothing is to watch it and it fits, once more, watched, for what the plugin says."""
         if script.plugin == LIVE:
             return self.execute(replace(script, watched=True), texts)
         report = self.execute(script, texts)

@@ -5,8 +5,12 @@ models and times comes from a run that is watched, in memory enough.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
+from coopsim.fit.searching.executors import heard
+from coopsim.phantom import compilers
 from coopsim.script import Report, Script
+from coopsim.types import CoopsimError
 
 #: What of a report is of memory, and differs where a mode watches.
 _FIGURES = (
@@ -36,3 +40,22 @@ def merged(watched: Report, unwatched: Report) -> Report:
 def bare(script: Script) -> Script:
     """Return the script, to be run without a recorder and without a plugin."""
     return replace(script, watched=False, plugin="", told="")
+
+
+def judged(script: Script, watched: Report, requests: Path) -> tuple[Report, str]:
+    """Return the report with the figures of a run that nothing watches, as all trials are to be; and a line for users.
+
+    If that run does not do what the watched one did, the report remains as it is, and so are trials to be; the line
+    says why. `requests`: the file of the requests of the run that the report is of.
+    """
+    why = compilers.why_not()
+    try:
+        found = heard(bare(script), requests)
+        but = differs(watched, found)
+    except CoopsimError as e:
+        but = f"unwatched it fails: {e}"
+    if but:
+        heard(script, requests)  # the file of requests is the watched run's again
+        return watched, f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
+    said = f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
+    return merged(watched, found), said

@@ -11,7 +11,7 @@ from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fe
 from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Plan, Row
 from coopsim.trace import Trace
-from coopsim.validate.program import Value
+from coopsim.validate.values import Value
 
 GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over

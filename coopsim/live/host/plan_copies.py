@@ -8,7 +8,7 @@ import numpy as np
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Items
 from coopsim.types import Action
-from coopsim.validate.program import Value
+from coopsim.validate.values import Value
 
 _ALIGNMENT = 512  #: bytes, of a copy in the host's area
 _RUNS = (Action.COMPUTE, Action.RECOMPUTE)

@@ -71,7 +71,7 @@ STREAM = ctypes.CFUNCTYPE(_NUMBER)
 DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Description))
 
 
-class Device(ctypes.Structure):
+class DeviceCalls(ctypes.Structure):
     """The card's bandwidth, and functions of the phantom's CUDA runtime; see costs.h."""
 
     _fields_ = [
@@ -99,7 +99,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "values": ([_POINTER, ctypes.c_int], None),
     "note_touched": ([ctypes.c_int], None),
     "describe": ([DESCRIBE], None),
-    "device": ([ctypes.POINTER(Device)], None),
+    "device": ([ctypes.POINTER(DeviceCalls)], None),
     "all_to_python": ([ctypes.c_int], None),
     "cost": ([_NUMBER], None),
     "running": ([ctypes.POINTER(_NUMBER)], _NUMBER),

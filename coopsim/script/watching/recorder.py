@@ -10,8 +10,7 @@ from coopsim.observe import describe
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device
 from coopsim.observe.effects import tensors
-from coopsim.observe.interpose.library import DESCRIBE, STREAM, load
-from coopsim.observe.interpose.library import Device as LibraryDevice
+from coopsim.observe.interpose.library import DESCRIBE, STREAM, DeviceCalls, load
 from coopsim.observe.native import NativeLedger, NativeModules
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.storages import Storage
@@ -120,7 +119,7 @@ def watch_natively(
     """
     library: Any = load()
     pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
-    device = LibraryDevice(STREAM(clock.stream), *pointers)
+    device = DeviceCalls(STREAM(clock.stream), *pointers)
     said = DESCRIBE(_describer(for_python, model))
     _kept[:] = device, said
     library.device(device)

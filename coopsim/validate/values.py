@@ -10,7 +10,7 @@ _KEPT = {Role.PARAMETER, Role.BUFFER, Role.GRADIENT, Role.OPTIMIZER_STATE}
 Value = tuple[int, int]  # storage, version; -1, index for a temporary of the op that runs next or has just run
 
 
-class Program:
+class TraceValues:
     """One iteration of the raw trace: what every op reads and writes, and until when the program holds each value."""
 
     def __init__(self, trace: Trace) -> None:
