@@ -123,6 +123,8 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "device_calls": totals.device_calls,
         "predicted_overhead": time.overhead if time else None,
         "predicted_ns": time.row() if time else None,
+        "step_ns": session.step_ns,
+        "prices": session.prices,
         "policy": session.policy if isinstance(session.policy, str) else session.policy.name,
         "unplanned": session.unplanned,
         "deviated": totals.deviated,
