@@ -17,8 +17,8 @@ from coopsim.trace import Trace
 from coopsim.types import Action
 
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
-FOLLOWED_NS = 4_700  #: more, where the op is followed by a plan
-AGAIN_NS = 43_700  #: of an op that is run again, and of the evictions that make that necessary
+FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
+AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
 PRICED_ON = "priced_on"  #: in a trace's header, the card on which its ops were timed
 MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell the host's time
 _LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
@@ -50,8 +50,8 @@ class StepTime:
         return self.planned_gpu / self.plain_gpu if self.plain_gpu else 1.0
 
     def row(self) -> dict[str, int]:
-        """For JSON."""
-        return asdict(self)
+        """The times, for JSON."""
+        return {name: ns for name, ns in asdict(self).items() if name != "host_measured"}
 
     def measured(self, steps: Sequence[int]) -> "StepTime":
         """The same with the host's time from times of whole steps by the plan, in ns, if there are enough of them.

@@ -135,7 +135,7 @@ class Planning:
                 self.learn(signature)
 
     def reprice(self, signature: Signature, read: Mapping[int, int], card: str) -> None:
-        """Price a step signature by times of its ops on a card, in ns; replan if that gains a point, but in no arena."""
+        """Price a step signature by times of its ops on a card, in ns; replan if that gains a point (in no arena)."""
         replanning.reprice(signature, read, card)
         self.follow(signature)
         question = FirstPlan(self._search(signature), signature.state.margin)
