@@ -80,11 +80,10 @@ def test_a_reading_is_believed_or_that_of_its_like_or_the_price() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("larger", [100, 1])
-def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_point(larger: int) -> None:
-    """Some ops turn out ten times as expensive. Where the host takes longer than the GPU, another plan gains nothing."""
+def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_point() -> None:
+    """A third of the ops turn out ten times as expensive."""
     trace = synth.chain(24)
-    trace = replace(trace, cost_ns=trace.cost_ns * larger)
+    trace = replace(trace, cost_ns=trace.cost_ns * 100)  # longer than what the host takes
     op_log: list[Any] = [SimpleNamespace(func=f"op {i}", shapes=((), ()), op=i) for i in range(trace.n_ops)]
     budget = int(schedules.least(trace).nbytes * 1.5)
     schedule = schedules.find(trace, "foresight-offline", budget)
@@ -100,5 +99,5 @@ def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_po
     assert found.overhead == 1 + sum(read[op] for op in again) / sum(read.values())
     anew = Candidate(0, schedules.find(signature.trace, "foresight-offline", budget))
     assert anew.cost < found.overhead - 0.1
-    assert replanning.better(signature, anew) is (anew if larger > 1 else None)
+    assert replanning.better(signature, anew) is anew
     assert replanning.better(signature, Candidate(0, found)) is None
