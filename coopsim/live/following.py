@@ -62,12 +62,12 @@ class Following(State):
     def start(self) -> None:
         """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed.
 
-        If the signature's ops are to be priced by this step, Python follows alone, and times them.
+        If the signature's ops are to be priced, and most of them are to come, Python follows alone, and times them.
         """
         context, follow = self._context, self._follow
         context.room.go_by_plan(self._movable)
         observer = context.observer
-        if not self.signature.priced:
+        if not self.signature.priced and follow.at <= self.signature.decided:
             follow.times, observer = device.times(context.residency.device_type), None
         follow.begin(observer if observer is not None and observer.inside else None)
         if context.placed is not None:
