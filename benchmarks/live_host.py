@@ -1,8 +1,9 @@
-"""Host time that a budget adds per op that is followed and per op that is run again, plain steps beside planned ones.
+"""The host's time of a step, per step and per op: PyTorch's own in plain steps, and what a budget adds, in one run.
 
-Kernels of the phantom GPU do nothing, so all time is the host's. Processor time of the least of many steps, so that
-what else the machine does matters little. What is added per op run again is what half the memory takes beyond room for
-everything: the op itself as PyTorch dispatches it, evictions, and calls that are kept. A table in Markdown.
+Kernels of the phantom GPU do nothing, so all time is the host's. Plain and planned steps take turns; processor time of
+the least of many steps, so that what else the machine does matters little. What is added per op run again is what half
+the memory takes beyond room for everything: the op itself as PyTorch dispatches it, evictions, and calls that are kept;
+beside PyTorch's own, it is that less what an op takes in a plain step, on average. A table in Markdown.
 
     python benchmarks/live_host.py
 """
@@ -91,19 +92,24 @@ def measure() -> None:
         return made, again, evictions
 
     (plain, _), (empty, _) = least(contextlib.nullcontext, Empty)
-    print(f"{ops} ops per step, {1e3 * plain / ops:.1f} µs each without a budget\n")
-    print("| | plain, ms per step | planned | of it beginning and end | added per op, µs | per op run again, µs |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    print(f"| an empty dispatch mode | {plain:.2f} | {empty:.2f} | | {1e3 * (empty - plain) / ops:.1f} | |")
+
+    def row(name: str, plain: float, took: float, ends: str = "", again: float | None = None) -> None:
+        own = 1e3 * plain / ops
+        added = [1e3 * (took - plain) / ops, *([again, again - own] if again is not None else [])]
+        cells = [name, f"{plain:.2f}", f"{own:.1f}", f"{took:.2f}", ends, *(f"{us:.1f}" for us in added)]
+        print("|", " | ".join([*cells, *[""] * (8 - len(cells))]), "|", flush=True)
+
+    print(f"{ops} ops per step\n")
+    heads = "PyTorch's own, ms per step", "µs per op", "in a budget, ms per step", "of it beginning and end"
+    print("|", " | ".join(["", *heads, "added per op, µs", "per op run again, µs", "beside PyTorch's own, µs"]), "|")
+    print("| --- " * 8 + "|")
+    row("an empty dispatch mode", plain, empty)
     for how in ("Python alone", "the observer"):
         (roomy, half), again, evictions = budgets(how)
         (plain, _), (room, ends), (little, more) = least(contextlib.nullcontext, roomy.step, half.step)
-        print(f"| {how}, room for all | {plain:.2f} | {room:.2f} | {ends:.2f} | {1e3 * (room - plain) / ops:.1f} | |")
-        print(
-            f"| {how}, half the memory: {again} ops run again, {evictions} evictions | {plain:.2f} | {little:.2f} "
-            f"| {more:.2f} | {1e3 * (little - plain) / ops:.1f} | {1e3 * (little - room) / again:.1f} |",
-            flush=True,
-        )
+        row(f"{how}, room for all", plain, room, f"{ends:.2f}")
+        name = f"{how}, half the memory: {again} ops run again, {evictions} evictions"
+        row(name, plain, little, f"{more:.2f}", 1e3 * (little - room) / again)
 
 
 if __name__ == "__main__":

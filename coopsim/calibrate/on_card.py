@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.torch_private import sleep_on_device
+from coopsim.observe.timing import Reading
 from coopsim.phantom.control import is_phantom
 
-_CYCLES = 200_000  # some 0.1 ms: longer than it takes the host to launch a call
 _TIMED, _WARM_UP = 5, 3
 _RAMP_S = 1.0  #: a GPU that was idle takes some tenths of a second to raise its clocks
 
@@ -32,14 +31,10 @@ def microseconds(call: Callable[[], Any], times: int = _TIMED) -> float:
         call()
     found: list[float] = []
     for _ in range(times):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        sleep_on_device(_CYCLES)
-        start.record()
-        out = call()
-        end.record()
+        reading = Reading(call)
         torch.cuda.synchronize()
-        found.append(1e3 * start.elapsed_time(end))
-        del out
+        found.append(reading.ns / 1e3)
+        del reading  # and the result, before the next call
     return statistics.median(found)
 
 

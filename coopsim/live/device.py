@@ -10,8 +10,10 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.observe.costs import CostModel
 from coopsim.observe.device import Device, RealDevice
 from coopsim.observe.temporaries import History
+from coopsim.observe.timing import StepTimes
 from coopsim.observe.torch_private import memory_stats, reset_peak_stats
 from coopsim.phantom import profiles
+from coopsim.phantom.control import is_phantom
 from coopsim.trace.measure import round_up
 
 GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this
@@ -52,6 +54,16 @@ def cost_model(device_type: str) -> CostModel:
         title = torch.cuda.get_device_name().lower()
         name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
     return CostModel(profiles.get(name), None)
+
+
+def is_timed(device_type: str) -> bool:
+    """Whether ops take time there that events measure: on a card. The phantom GPU's is that of its prices."""
+    return device_type == "cuda" and not is_phantom()
+
+
+def times(device_type: str) -> StepTimes | None:
+    """What times the ops of one step; None where they take no time that events measure."""
+    return StepTimes() if is_timed(device_type) else None
 
 
 def card(device_type: str) -> str:

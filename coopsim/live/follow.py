@@ -6,6 +6,7 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
+from coopsim.observe.timing import StepTimes
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -48,6 +50,7 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
+        self.times: StepTimes | None = None  #: of the trace's ops, if they are to be timed while Python follows
         self.bindings = Bindings()
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
@@ -182,7 +185,7 @@ class Follow:
                 self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
-            return values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+            return values.attempt(row.func, self._timed(row, args, kwargs), ())
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -202,7 +205,7 @@ class Follow:
         if self._several_streams and residency.streams is not None:
             residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
-        out = values.attempt(row.func, lambda: row.func(*args, **kwargs), ())
+        out = values.attempt(row.func, self._timed(row, args, kwargs), ())
         for s, v in row.makes:
             if s in storages:
                 storages[s].take_version(v)
@@ -224,6 +227,11 @@ class Follow:
                 if storage is not None:
                     kept.held[v] = storage
         return out
+
+    def _timed(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+        call = partial(row.func, *args, **kwargs)
+        op = row.entry.op
+        return call if self.times is None or op < 0 else partial(self.times.run, op, call)
 
     def _act(self, action: Action) -> None:
         storages = self.storages

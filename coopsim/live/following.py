@@ -4,11 +4,12 @@ The plan's op log has an entry for each op, and a row says what to do there (pla
 on the same sizes have one signature (signatures.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from coopsim.live import device
 from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Follow, RanOp
@@ -59,10 +60,15 @@ class Following(State):
         return self._follow.take_over(before)
 
     def start(self) -> None:
-        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
+        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed.
+
+        If the signature's ops are to be priced, and most of them are to come, Python follows alone, and times them.
+        """
         context, follow = self._context, self._follow
         context.room.go_by_plan(self._movable)
         observer = context.observer
+        if not self.signature.priced and follow.at <= self.signature.decided:
+            follow.times, observer = device.times(context.residency.device_type), None
         follow.begin(observer if observer is not None and observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
@@ -149,6 +155,10 @@ class Following(State):
     def storages(self) -> Iterable[TrackedStorage]:
         """The tracked storages of the plan so far."""
         return self._follow.storages.values()
+
+    def read_times(self) -> Mapping[int, int] | None:
+        """The times of the trace's ops in ns, by number, if they were timed."""
+        return self._follow.times.read() if self._follow.times is not None else None
 
     def _movable(self) -> Iterable[TrackedStorage]:
         return self.storages if self._follow.observed is None else ()

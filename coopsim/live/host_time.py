@@ -1,12 +1,14 @@
 """What a step takes of the GPU and of the host, as it is and by a plan, in ns. Knows no torch.
 
 The host issues the ops that the GPU runs, and a step takes as long as the slower of both. The GPU's time is the cost of
-the ops. The host's is a model, calibrated on one step of one program on one machine, which ran an earlier version
-(docs/live-measured.md).
+the ops: on a card as events measured them, else their prices. The host's is measured where steps run on a card, and a
+model before that (docs/live-measured.md).
 """
 
-from collections.abc import Sized
-from dataclasses import asdict, dataclass
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, replace
+from statistics import median
 
 import numpy as np
 
@@ -15,18 +17,26 @@ from coopsim.trace import Trace
 from coopsim.types import Action
 
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
-FOLLOWED_NS = 4_700  #: more, where the op is followed by a plan
-AGAIN_NS = 43_700  #: of an op that is run again, and of the evictions that make that necessary
+FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
+AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
+PRICED_ON = "priced_on"  #: in a trace's header, the card on which its ops were timed
+MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell the host's time
+_LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
+_FACTOR, _BESIDES_NS = 100, 1_000_000  #: a time is not believed that is so many times the price, and this more
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Predicted times of a step in ns, on the GPU and on the host: as it is (`plain`), and by a plan (`planned`)."""
+    """Times of a step in ns, on the GPU and on the host: as it is (`plain`), and by a plan (`planned`).
+
+    host_measured: whether those of the host are from steps that waited for it; else they are a model's.
+    """
 
     plain_gpu: int
     plain_host: int
     planned_gpu: int
     planned_host: int
+    host_measured: bool = False
 
     @property
     def overhead(self) -> float:
@@ -40,12 +50,26 @@ class StepTime:
         return self.planned_gpu / self.plain_gpu if self.plain_gpu else 1.0
 
     def row(self) -> dict[str, int]:
-        """For JSON."""
-        return asdict(self)
+        """The times, for JSON."""
+        return {name: ns for name, ns in asdict(self).items() if name != "host_measured"}
+
+    def measured(self, steps: Sequence[int]) -> "StepTime":
+        """The same with the host's time from times of whole steps by the plan, in ns, if there are enough of them.
+
+        If they take longer than the GPU, what they take is the host's. Else it is hidden: the model's, and no more than
+        the shortest of them. As the step is, the host takes less by what the model adds for the plan.
+        """
+        if len(steps) < ENOUGH:
+            return self
+        took, added = round(median(steps)), self.planned_host - self.plain_host
+        if took > _LONGER * self.planned_gpu:
+            return replace(self, plain_host=max(took - added, 0), planned_host=took, host_measured=True)
+        host = min(self.planned_host, *steps)
+        return replace(self, plain_host=max(host - added, 0), planned_host=host)
 
 
 def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
-    """Predict the times of a step by a schedule that runs to its end.
+    """Predict the times of a step by a schedule that runs to its end, with the model's of the host.
 
     op log: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
     """
@@ -55,3 +79,56 @@ def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) 
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
     return StepTime(gpu, len(op_log) * PLAIN_NS, planned, len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)
+
+
+class Pace:
+    """Times of steps by one plan, each from its beginning to that of the next, without what live learns in between.
+
+    The program's own work between steps, such as loading data, counts: the GPU waits for that, too.
+    """
+
+    def __init__(self) -> None:
+        self.ns: deque[int] = deque(maxlen=MANY)
+        self.plan: object = None  #: by which these steps went
+        self._began = self._so_far = self._goes_on = 0
+        self._counts = False
+
+    def began(self, at: int) -> None:
+        """A step begins, at this time in ns; with it, the step before is over."""
+        if self._counts:
+            self.ns.append(self._so_far + at - self._goes_on)
+        self._began, self._counts = at, False
+
+    def ended(self, at: int) -> None:
+        """Its ops have been issued; what follows is live's."""
+        self._so_far = at - self._began
+
+    def goes_on(self, at: int, plan: object) -> None:
+        """The program goes on. plan: what the step went by, if it counts; None: it does not."""
+        self._goes_on, self._counts = at, plan is not None
+        if plan is not None and plan is not self.plan:
+            self.plan = plan
+            self.ns.clear()
+
+    def of(self, plan: object) -> Sequence[int]:
+        """The times of the latest steps by a plan, in ns."""
+        return list(self.ns) if plan is not None and plan is self.plan else []
+
+
+def believed(price: Mapping[int, int], like: Mapping[int, Hashable], read: Mapping[int, int]) -> dict[int, int]:
+    """Costs of ops in ns: what was read of each; else the median of what was read of its like, or its price.
+
+    Keys are numbers of ops. like: what calls have in common that take as long, such as op and sizes. A reading is left
+    out that is more than 100 times the price and 1 ms more.
+    """
+    read = {op: ns for op, ns in read.items() if op in price and ns <= _FACTOR * price[op] + _BESIDES_NS}
+    found: dict[Hashable, list[int]] = {}
+    for op, ns in read.items():
+        found.setdefault(like.get(op), []).append(ns)
+    middle = {key: round(median(times)) for key, times in found.items() if key is not None}
+    return {op: read[op] if op in read else middle.get(like.get(op), ns) for op, ns in price.items()}
+
+
+def priced(card: str, read: int, ops: int) -> str:
+    """One line for a trace's header: what its costs rest on, `read` of its `ops` having been timed on a card."""
+    return f"measured on {card}: CUDA events around {read} of {ops} ops of one step, after a sleep; the rest by prices"

@@ -102,7 +102,7 @@ class Learner:
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
-        self._planning.set_others(planned.others_bytes)
+        self._planning.others = planned.others_bytes
         self._known.add_planned(planned.signatures(device_type))
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
@@ -128,14 +128,17 @@ class Learner:
             case state:
                 assert state.signature is not None
                 self._known.followed(state.signature, state.storage)
-                return state.planned and self._judge(state.signature, step, ran_out=False)
+                judged = state.planned and self._judge(state.signature, step, ran_out=False)
+                if judged and (read := state.read_times()) is not None:
+                    self._planning.reprice(state.signature, read, device.card("cuda"))
+                return judged
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature."""
         if self._known.recognise(recorder.op_log, recorder.stays):
             return
         if step.meter is not None:
-            self._planning.set_others(step.meter.others(self._ledger))
+            self._planning.others = step.meter.others(self._ledger)
         if step.in_parts:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
@@ -171,7 +174,7 @@ class Learner:
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
         )
         if limit != self._planning.limit:
-            self._planning.set_limit(limit)
+            self._planning.limit = limit
             for signature in older:
                 self._planning.plan(signature)
 

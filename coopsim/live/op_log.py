@@ -7,13 +7,16 @@ import gc
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 
+from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
+from coopsim.live.host_time import PRICED_ON, believed, priced
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
@@ -26,6 +29,7 @@ from coopsim.observe.device import Device
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Free, Op, Recording
 from coopsim.observe.storages import Storage
+from coopsim.observe.timing import StepTimes
 from coopsim.trace import Trace
 from coopsim.trace.ragged import Ragged
 from coopsim.types import Phase, Role
@@ -85,6 +89,7 @@ class StepRecorder(Recorder):
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
         self._ran = Ran(None, [], [], None)  # the latest op
+        self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
@@ -111,6 +116,7 @@ class StepRecorder(Recorder):
         self._started.start += [s for s in self.ledger.alive() if s not in started and s not in self._born]
         self._hooks = roles.GradientHooks(objects.leaves(), self.ledger)
         self.where.know(objects.modules)
+        self._times = devices.times(self.device_type)
         gc.disable()  # storages in reference cycles would go at a moment that depends on all else that Python did
 
     def end(self, *, learn: bool) -> None:
@@ -147,7 +153,8 @@ class StepRecorder(Recorder):
         if self._arena is not None:
             self._arena.log()
         start = time.thread_time_ns()
-        out = func(*args, **kwargs)
+        call = partial(func, *args, **kwargs)
+        out = call() if self._times is None else self._times.run(self._at, call)
         self._took = time.thread_time_ns() - start
         self._logged = self._arena.logged() if self._arena is not None else []
         return out
@@ -155,6 +162,7 @@ class StepRecorder(Recorder):
     def _record(self, to: Recording, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         refused.arguments(func, args)
         number, self._took, self._logged = to.dispatched, 0, []
+        self._at = number
         if self._arena is not None:  # what an optimizer makes in its first step stays
             optimizer = self.where.phase(mutates_gradient=False) is Phase.OPTIMIZER
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
@@ -213,6 +221,8 @@ class StepRecorder(Recorder):
             "precision": self.cost_model.precision,
             "cost_source": "measured" if self.device_type == "cpu" else self.cost_model.source,
         }
+        if self._times is not None:
+            header |= self._price(recording, self._times.read())
         _hold_to_the_end(recording)
         trace = assemble.assemble(recording, [], header)
         ops = [event for event in recording.events if isinstance(event, Op)]
@@ -228,6 +238,16 @@ class StepRecorder(Recorder):
         return replace(
             trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)
         )
+
+    def _price(self, recording: Recording, read: Mapping[int, int]) -> dict[str, Any]:
+        """Give the recorded ops their costs by times in ns, by number of the op; return entries for the header."""
+        ops = {e.number: e for e in recording.events if isinstance(e, Op) and 0 <= e.number < len(self.op_log)}
+        like = {number: (self.op_log[number].func, *self.op_log[number].shapes[:2]) for number in ops}
+        costs = believed({number: op.cost_ns for number, op in ops.items()}, like, read)
+        for number, cost in costs.items():
+            ops[number].cost_ns = cost
+        card = devices.card(self.device_type)
+        return {PRICED_ON: card, "cost_source": priced(card, len(ops.keys() & read.keys()), len(ops))}
 
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
         """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""

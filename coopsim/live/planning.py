@@ -1,12 +1,11 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
-In this module a *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the
-same sizes have one signature (signatures.py), whose `state` has its plan. To replan is to put a plan in place of one
-that takes more than the budget.
+A *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the same sizes
+have one signature (signatures.py), whose `state` has its plan. To replan is to put another in its place.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -34,7 +33,7 @@ class Planning:
     """Makes and replans plans, by a policy, for step signatures in one budget.
 
     limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
-    None where PyTorch's own allocator serves them.
+    None where PyTorch's own allocator serves them. Both may be set, and `others`; plans that exist stay as they are.
     """
 
     def __init__(
@@ -74,22 +73,6 @@ class Planning:
         """Plan for steps on this type of device, "cuda" or "cpu", from now on."""
         self.on_gpu = device_type == "cuda"
         self.area = HostArea(device_type)
-
-    def leave_arena(self) -> None:
-        """Plan for PyTorch's own allocator, as steps do not run on the arena's device."""
-        self.placed = None
-
-    def set_limit(self, nbytes: int) -> None:
-        """Plan for this budget from now on."""
-        self.limit = nbytes
-
-    def set_others(self, nbytes: int) -> None:
-        """Leave so many bytes of the budget to what is not of the program's storages."""
-        self.others = nbytes
-
-    def no_room_for_lists(self) -> None:
-        """Let optimizers update their tensors in parts in steps without a plan, as one has had no room for more."""
-        self.lists_in_parts = True
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
         """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
@@ -143,12 +126,27 @@ class Planning:
         for signature, asked, found in self.background.answers() if self.background is not None else ():
             if signature is self.first:
                 self._keep(signature, found)
-            elif signature.state.schedule is not None:
-                continue  # planned here meanwhile, as the budget has changed
+            elif signature.state.schedule is not None:  # priced anew, or planned here as the budget has changed
+                if asked.search.limit == self.limit and asked.search.trace is signature.trace:
+                    self._improve(signature, found)
             elif found is not None and asked.search.limit == self.limit:
                 self._begin(signature, found)
             else:
                 self.learn(signature)
+
+    def reprice(self, signature: Signature, read: Mapping[int, int], card: str) -> None:
+        """Price a step signature by times of its ops on a card, in ns; replan if that gains a point (in no arena)."""
+        replanning.reprice(signature, read, card)
+        self.follow(signature)
+        question = FirstPlan(self._search(signature), signature.state.margin)
+        if self._asks is not None:
+            self._asks.ask(signature, question)
+        elif self.placed is None:
+            self._improve(signature, question.run())
+
+    def _improve(self, signature: Signature, found: Found | None) -> None:
+        if found is not None and (better := replanning.better(signature, found.candidate)) is not None:
+            self._adopt(signature, better)
 
     def is_asked(self, signature: Signature) -> bool:
         """Whether the background is still making a plan for a signature."""

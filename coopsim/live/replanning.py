@@ -4,14 +4,20 @@ A margin is a number of bytes that a plan leaves of the budget.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from coopsim.live.host_time import PRICED_ON, believed, priced, step_time
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan_state import Candidate, Failure, PlanState
 from coopsim.live.search import Search
+from coopsim.live.signatures import Signature
 from coopsim.schedule import Schedule
+from coopsim.types import Action
+
+_POINT = 0.01  #: of predicted overhead, for which a plan is made anew that was made with other prices
 
 
 def exceeding(
@@ -81,6 +87,41 @@ def replan(
     state.finish()
     state.adopt(min(nearest, key=_cost))
     return False
+
+
+def reprice(signature: Signature, read: Mapping[int, int], card: str) -> None:
+    """Give a step signature and its schedule the costs of ops that were timed on a card, by op of the trace, in ns.
+
+    What a schedule waits for copies stays as it was.
+    """
+    trace, schedule = signature.trace, signature.state.schedule
+    like = {entry.op: (entry.func, *entry.shapes[:2]) for entry in signature.op_log if entry.op >= 0}
+    prices = dict(enumerate(trace.cost_ns.tolist()))
+    costs = np.array(list(believed(prices, like, read).values()), np.int64)
+    about = {PRICED_ON: card, "cost_source": priced(card, len(read), len(like))}
+    signature.trace = replace(trace, cost_ns=costs, header=dict(trace.header) | about)
+    signature.priced = True
+    if schedule is None:
+        return
+    ran = schedule.op[np.isin(schedule.action, (Action.COMPUTE, Action.RECOMPUTE))]
+    head = dict(schedule.header)
+    more = int(costs[ran].sum() - trace.cost_ns[ran].sum())
+    head["total_cost_ns"] += more
+    head["recompute_cost_ns"] += more - int(costs.sum() - trace.cost_ns.sum())
+    head |= {"base_step_cost_ns": [int(costs.sum())], "trace": signature.trace.content_hash}
+    signature.state.schedule = replace(schedule, header=head)
+
+
+def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:
+    """A schedule by which a step is predicted to have at least a point less of overhead than by the signature's own.
+
+    None if `candidate` is no such schedule.
+    """
+    own = signature.state.schedule
+    if own is None or candidate is None:
+        return None
+    now, then = (step_time(signature.trace, signature.op_log, one, on_gpu=True) for one in (own, candidate.schedule))
+    return candidate if then.overhead + _POINT <= now.overhead else None
 
 
 def _cost(candidate: Candidate) -> float:

@@ -4,8 +4,10 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 """
 
 import os
+import time
 import weakref
 from collections.abc import Callable
+from statistics import median
 
 from coopsim import budget as amounts
 from coopsim.live import device, emptied, observer, refused, stored
@@ -15,7 +17,7 @@ from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host.copies import OnHost
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.host_time import StepTime
+from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
@@ -25,6 +27,7 @@ from coopsim.live.tracked import OBJECTS_RETURN
 from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
+from coopsim.schedule import Schedule
 
 _NOT_WATCHED = (
     "before PyTorch 2.10 a script with a Budget of its own cannot be watched, as by `coopsim phantom run`: "
@@ -97,7 +100,7 @@ class TrainingSession:
         self._learner = Learner(
             self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
         )
-        self._on_host = OnHost()
+        self._on_host, self._pace = OnHost(), Pace()
         self._running: Step | None = None
         self._failure: LiveError | None = None
         _forget_in_forks(weakref.ref(self))
@@ -120,7 +123,7 @@ class TrainingSession:
         self._take_made()
         if self._arena is not None and self._arena.device_type != self._device_type:
             self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.leave_arena()
+            self.planning.placed = None
         watcher = self._observer
         if dispatch_modes():  # it would run ops unseen by these
             watcher, self.no_observer = None, "other dispatch modes see every op"
@@ -128,6 +131,7 @@ class TrainingSession:
         start = Start(self.known.expected, candidates, self.known.signatures, hard=not self.share and not self._tries)
         step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host)
         self._running = step
+        self._pace.began(time.perf_counter_ns())
         try:
             step.begin()
         except LiveError as error:
@@ -154,6 +158,8 @@ class TrainingSession:
             self.known.failed()
         else:
             self.totals.step_ended(step.state)
+            went_by = self._schedule_of(step)
+            self._pace.ended(time.perf_counter_ns())
             try:
                 if self._learner.learn(step):
                     self.totals.call_device(step.device_calls)
@@ -161,6 +167,7 @@ class TrainingSession:
                 self._failure = failure
                 raise
             self._stepped()
+            self._pace.goes_on(time.perf_counter_ns(), went_by)
 
     def abandon(self) -> None:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
@@ -194,6 +201,13 @@ class TrainingSession:
     def failure(self) -> LiveError | None:
         """The LiveError that was raised in the running step or, without one, in the latest; None if none was."""
         return self._running.failure if self._running is not None else self._failure
+
+    def _schedule_of(self, step: Step) -> Schedule | None:
+        """What a step went by to its end, on a card, at the pace of such steps; None if its time tells nothing."""
+        state = step.state
+        if not state.planned or state.signature is None or not state.signature.priced or state.signature.first:
+            return None
+        return state.signature.state.schedule if device.is_timed(self._device_type) else None
 
     def _take_made(self) -> None:
         """Take what was made while steps went on: the observer, and plans."""
@@ -255,9 +269,24 @@ class TrainingSession:
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def time(self) -> StepTime | None:
-        """The predicted times of a step by the last signature's plan; None if it has no plan."""
-        plan = self.known.last.plan if self.known.last else None
-        return plan.time if plan else None
+        """The predicted times of a step by the last signature's plan; None if it has none.
+
+        Where such steps have run on a card, the host's are measured (StepTime.measured).
+        """
+        last = self.known.last
+        found = last.plan.time if last is not None and last.plan is not None else None
+        return found.measured(self._pace.of(last.state.schedule)) if last is not None and found is not None else None
+
+    @property
+    def step_ns(self) -> int | None:
+        """The median time of the latest steps by this plan on a card; None if there are too few."""
+        took = self._pace.of(self.known.last.state.schedule) if self.known.last else []
+        return round(median(took)) if len(took) >= ENOUGH else None
+
+    @property
+    def prices(self) -> str:
+        """What the costs of the latest step signature's ops rest on, in one line; "" before one is known."""
+        return str(self.known.last.trace.header.get("cost_source", "")) if self.known.last else ""
 
 
 def _forget_in_forks(found: "weakref.ref[TrainingSession]") -> None:

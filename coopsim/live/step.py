@@ -154,7 +154,7 @@ class Step:
         if state.planned and state.signature is not None:
             return planning.in_parts or bool(state.signature.trace.header.get(IN_PARTS))
         if not self._context.room.has(_LISTS * nbytes):
-            planning.no_room_for_lists()
+            planning.lists_in_parts = True
         self.in_parts = planning.in_parts or planning.lists_in_parts
         return self.in_parts
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from coopsim.live import plan_file
-from coopsim.live.device import GRANULE, card
+from coopsim.live.device import GRANULE, card, is_timed
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
+from coopsim.live.host_time import PRICED_ON
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
@@ -118,7 +119,11 @@ class Loaded:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         if self._cached and self._file.header.card != card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        return [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
+        timed, here = is_timed(device), card(device)
+        found = [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
+        for signature in found:
+            signature.priced = not timed or signature.first or signature.trace.header.get(PRICED_ON) == here
+        return found
 
 
 def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:

@@ -185,7 +185,7 @@ def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any
             step()
     finally:
         StepRecorder.trace = own  # type: ignore[method-assign]
-    budget.session.planning.set_limit(nbytes)
+    budget.session.planning.limit = nbytes
     (kind,) = budget.session.known.signatures
     budget.session.planning.plan(kind)
     if kind.plan is None:

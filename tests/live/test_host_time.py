@@ -1,9 +1,17 @@
-"""A step takes as long as the slower of GPU and host: predicted, against what an H100 and its host took."""
+"""A step takes as long as the slower of GPU and host: predicted, against what an H100 and its host took; measured."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from coopsim.live.host_time import StepTime, step_time
+from coopsim.live import replanning, schedules
+from coopsim.live.host_time import PRICED_ON, Pace, StepTime, believed, step_time
+from coopsim.live.plan_state import Candidate, PlanState
+from coopsim.live.signatures import Signature
+from coopsim.trace import synth
 from coopsim.types import Action
 
 
@@ -20,11 +28,11 @@ def predicted(*, on_gpu: bool) -> StepTime:
     return step_time(_Trace(), range(2209), _Schedule(), on_gpu=on_gpu)  # type: ignore[arg-type]
 
 
-def test_gpt_2_in_half_its_memory_takes_the_host_what_it_took() -> None:
-    """2209 ops are dispatched, 173 run again. 4.1 ms of the 62.5 that were measured are the driver's, of a retry."""
+def test_gpt_2_in_half_its_memory_takes_the_host_a_little_less_than_it_took() -> None:
+    """2209 ops, 173 run again took an older version 62.5 ms, 4.1 of them the driver's, of a retry."""
     time = predicted(on_gpu=True)
     assert time.plain_host / 1e6 == pytest.approx(40.5, abs=0.2)
-    assert time.planned_host / 1e6 == pytest.approx(62.5 - 4.1, abs=0.2)
+    assert (62.5 - 4.1) - 3 < time.planned_host / 1e6 < 62.5 - 4.1
     assert (time.plain_gpu, time.planned_gpu) == (51_000_000, 59_900_000)
     assert time.overhead == pytest.approx(59.9 / 51.0)  # the host is hidden, barely
 
@@ -39,3 +47,57 @@ def test_on_the_cpu_the_ops_are_the_host_s() -> None:
     time = predicted(on_gpu=False)
     assert (time.plain_host, time.planned_host) == (0, 0)
     assert time.overhead == pytest.approx(59.9 / 51.0)
+
+
+def test_steps_that_take_longer_than_the_gpu_take_what_the_host_takes() -> None:
+    model = StepTime(100, 60, 120, 80)
+    assert model.measured([150, 150]) == model  # two steps are too few
+    assert model.measured([150, 900, 150]) == StepTime(100, 130, 120, 150, host_measured=True)
+    assert model.measured([121, 120, 119]) == model  # the GPU's time, in which the host is hidden
+    assert model.measured([120, 120, 70]) == StepTime(100, 50, 120, 70)  # one ran ahead of the GPU
+
+
+def test_a_step_is_timed_to_the_beginning_of_the_next_without_what_live_learns_in_between() -> None:
+    pace, plan = Pace(), object()
+    for begun, ended, goes_on, by in (
+        (0, 7, 90, plan),
+        (93, 99, 99, plan),
+        (103, 110, 110, None),
+        (120, 130, 130, plan),
+    ):
+        pace.began(begun)
+        pace.ended(ended)
+        pace.goes_on(goes_on, by)
+    assert pace.of(plan) == [10, 10]
+    assert pace.of(object()) == pace.of(None) == []
+
+
+def test_a_reading_is_believed_or_that_of_its_like_or_the_price() -> None:
+    price = {0: 5_000, 1: 5_000, 2: 5_000, 3: 10_000, 4: 0}
+    like = {0: "mm", 1: "mm", 2: "mm", 3: "add"}
+    assert believed(price, like, {0: 90_000, 1: 70_000, 3: 3_000_000, 9: 1}) == {
+        0: 90_000, 1: 70_000, 2: 80_000, 3: 10_000, 4: 0
+    }  # fmt: skip
+
+
+def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_point() -> None:
+    """A third of the ops turn out ten times as expensive."""
+    trace = synth.chain(24)
+    trace = replace(trace, cost_ns=trace.cost_ns * 100)  # longer than what the host takes
+    op_log: list[Any] = [SimpleNamespace(func=f"op {i}", shapes=((), ()), op=i) for i in range(trace.n_ops)]
+    budget = int(schedules.least(trace).nbytes * 1.5)
+    schedule = schedules.find(trace, "foresight-offline", budget)
+    signature = Signature(trace, op_log, 1, 0, state=PlanState(schedule), priced=False)
+    read = {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}
+    replanning.reprice(signature, read, "a card")
+    again = schedule.op[schedule.action == Action.RECOMPUTE]
+    found = signature.state.schedule
+    assert found is not None
+    assert signature.priced
+    assert signature.trace.header[PRICED_ON] == "a card"
+    assert found.header["trace"] == signature.trace.content_hash != trace.content_hash
+    assert found.overhead == 1 + sum(read[op] for op in again) / sum(read.values())
+    anew = Candidate(0, schedules.find(signature.trace, "foresight-offline", budget))
+    assert anew.cost < found.overhead - 0.1
+    assert replanning.better(signature, anew) is anew
+    assert replanning.better(signature, Candidate(0, found)) is None

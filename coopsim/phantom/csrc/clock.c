@@ -81,7 +81,7 @@ void phantom_launch(void *stream) {
   launches_here = 1;
 }
 
-void phantom_copy_work(void *stream, uint64_t ns) {
+void phantom_known_work(void *stream, uint64_t ns) {
   phantom_host(phantom_settings()->launch);
   phantom_work(stream, ns);
   charged += ns;

@@ -70,7 +70,7 @@ __attribute__((constructor)) static void listen(void) {
 static void take_time(void *to, const void *from, size_t n, void *stream) {
   int there = phantom_on_device(to), here = phantom_on_device(from);
   if (!there && !here) return;
-  phantom_copy_work(stream, there && here ? phantom_settings()->kernel : n * 1000 / phantom_settings()->bus);
+  phantom_known_work(stream, there && here ? phantom_settings()->kernel : n * 1000 / phantom_settings()->bus);
   if (there && here) return;
   /* Memory that is not pinned goes through a buffer of the driver's: the host waits. */
   if (!phantom_is_pinned(there ? from : to)) phantom_host_until(phantom_stream_end(stream));
