@@ -22,7 +22,6 @@ CAUSES = {
     "rnn": "cuDNN's recurrent layers take a workspace; the phantom's follows a rule",
     "addresses": "up to torch 2.11 equal holes are chosen by address; on a card libraries take some, too (inferred)",
     "data": "sizes depend on data, which the phantom does not have",
-    "recorder": "below torch 2.12 the recorder is a dispatch mode, under which some formulas work out of place",
 }
 
 Row = dict[str, str]

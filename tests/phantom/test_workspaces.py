@@ -33,7 +33,7 @@ class Convolution(ctypes.Structure):
 
 class Recurrence(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int) for name in ("gates", "bytes", "directions", "layers")),
+        *((name, ctypes.c_int) for name in ("gates", "bytes", "directions", "layers", "packed")),
         *((name, ctypes.c_int64) for name in ("batch", "steps", "input", "hidden", "weights")),
     )
 
@@ -114,8 +114,8 @@ def test_convolutions_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
 
 
 def test_recurrent_layers_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
-    """Reserves to a few KiB, but for the allocator's remainders; workspaces to 10 %, of LSTM and GRU to 6 %."""
-    exact, errors = [], defaultdict(list)
+    """Reserves to a few KiB, but for the allocator's remainders; workspaces to 6 %, nearly all to 1 %."""
+    exact, errors = [], []
     for row in rows("rnn"):
         name, way = row["op"].split()
         if way != "forward":
@@ -126,16 +126,28 @@ def test_recurrent_layers_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
         element = 4 if row["dtype"] == "float32" else 2
         inputs = [width] + [hidden * directions] * (layers - 1)
         weights = sum(directions * gates * hidden * (n + hidden + 2) for n in inputs) * element
-        layer = Recurrence(gates, element, directions, layers, batch, steps, width, hidden, weights)
+        layer = Recurrence(gates, element, directions, layers, 0, batch, steps, width, hidden, weights)
         out = batch * steps * hidden * directions * element
         states = layers * directions * batch * hidden * element * (2 if name == "LSTM" else 1)
         reserve = int(row["kept_bytes"]) - out - states - (weights if element == 2 else 0)
         exact.append(abs(sizes.rnn_reserve(ctypes.byref(layer)) - reserve) <= 4096)
         workspace = int(row["workspace_bytes"]) - batch * steps * width * element  # PyTorch's copy of the input
-        errors[name].append(abs(sizes.rnn_workspace(ctypes.byref(layer)) / workspace - 1))
+        errors.append(abs(sizes.rnn_workspace(ctypes.byref(layer)) / workspace - 1))
     assert sum(exact) >= 0.88 * len(exact)
-    assert max(errors["LSTM"] + errors["GRU"]) < 0.06
-    assert sum(error < 0.1 for error in errors["RNN"]) >= 0.97 * len(errors["RNN"])
+    assert max(errors) < 0.06
+    assert sum(error < 0.01 for error in errors) >= 0.88 * len(errors)
+
+
+def test_narrow_recurrent_layers_take_more(sizes: ctypes.CDLL) -> None:
+    """In float32, unless sequences are packed: by the H100's peaks of an LSTM and a GRU (docs/phantom-gpu.md)."""
+
+    def asks(*layer: int) -> int:
+        return int(sizes.rnn_workspace(ctypes.byref(Recurrence(*layer)))) - 8 * MIB * layer[2] * layer[3]
+
+    lstm, gru = 16 * 32 * 128 * 4, 4 * 100 * 64 * 4
+    assert abs(asks(4, 4, 1, 2, 0, 16, 32, 64, 128, 0) / lstm - 23) < 0.3
+    assert abs(asks(3, 4, 2, 1, 0, 4, 100, 64, 64, 0) / gru - 26.1) < 0.1
+    assert asks(3, 4, 2, 1, 1, 4, 100, 64, 64, 0) < 14 * gru
 
 
 TEMPORARIES = """

@@ -5,7 +5,9 @@
 
 typedef struct { int mode, bias, bidirectional, input, hidden, projection, layers, type; } Rnn;
 typedef struct { int type, rank, size[8]; } Tensor;
-typedef struct { int steps, batch; } Sequences;
+typedef struct { int steps, batch, packed; } Sequences;
+
+enum { PACKED = 1 };  /* CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED */
 
 static size_t element_bytes(int type) { return type == 1 ? 8 : type == 2 || type == 9 ? 2 : 4; }
 static int gates(int mode) { return mode == 2 ? 4 : mode == 3 ? 3 : 1; }  /* LSTM, GRU, plain */
@@ -90,9 +92,9 @@ int cudnnGetRNNWeightParams(UNUSED void *handle, const Rnn *r, int layer, UNUSED
 
 int cudnnCreateRNNDataDescriptor(void **d) { *d = calloc(1, sizeof(Sequences)); return *d ? SUCCESS : 2; }
 int cudnnDestroyRNNDataDescriptor(void *d) { free(d); return SUCCESS; }
-int cudnnSetRNNDataDescriptor(Sequences *d, UNUSED int type, UNUSED int layout, int steps, int batch, UNUSED int width,
+int cudnnSetRNNDataDescriptor(Sequences *d, UNUSED int type, int layout, int steps, int batch, UNUSED int width,
                               UNUSED const int *lengths, UNUSED void *fill) {
-  *d = (Sequences){steps, batch};
+  *d = (Sequences){steps, batch, layout == PACKED};
   return SUCCESS;
 }
 
@@ -104,7 +106,7 @@ int cudnnGetRNNTempSpaceSizes(void *handle, const Rnn *r, int training, const Se
   size_t weights;
   cudnnGetRNNWeightSpaceSize(handle, r, &weights);
   Recurrence of = {gates(r->mode), (int)element_bytes(r->type), r->bidirectional + 1, r->layers,
-                   x->batch, x->steps, r->input, r->hidden, (int64_t)weights};
+                   x->packed, x->batch, x->steps, r->input, r->hidden, (int64_t)weights};
   if (work) *work = (size_t)rnn_workspace(&of);
   if (reserve && training) *reserve = (size_t)rnn_reserve(&of);
   return SUCCESS;

@@ -14,7 +14,7 @@ typedef struct {
 } Convolution;
 
 typedef struct {
-  int gates, bytes, directions, layers;
+  int gates, bytes, directions, layers, packed;
   int64_t batch, steps, input, hidden, weights;  /* weights in bytes */
 } Recurrence;
 
