@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Self
 
 from coopsim import phantom
 from coopsim.script.memory import ENDLESS
@@ -108,7 +109,7 @@ class Server:
             text=True,
         )
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
