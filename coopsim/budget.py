@@ -25,7 +25,8 @@ def parse(text: object, peak_bytes: int | None, what: str = "budget") -> int:
         raise CoopsimError(f"{what} {text!r} is not an amount of memory; {hint}")
     number, unit = float(found[1]), found[2]
     if unit == "":
-        raise CoopsimError(f"{what} {text!r} has no unit; {hint}")
+        tip = f'did you mean "{100 * number:g}%"?' if 0 < number <= 1 and peak_bytes is not None else hint
+        raise CoopsimError(f"{what} {text!r} has no unit; {tip}")
     if unit == "%" and peak_bytes is not None:
         nbytes = number / 100 * peak_bytes
     elif unit in _UNITS:

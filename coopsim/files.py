@@ -48,11 +48,15 @@ def replacing(path: str | Path) -> Iterator[Path]:
             with suppress(OSError):
                 os.unlink(part)
         if isinstance(e, OSError):
-            why = os.strerror(e.errno) if e.errno else str(e)
-            if not made and e.errno == errno.ENOENT:  # of /proc, say
-                why = f"{real.parent} is a folder in which no files can be made"
-            raise CoopsimError(f"{path}: cannot be written ({why})") from None
+            raise CoopsimError(f"{path}: cannot be written ({why_not(real, e, made=made)})") from None
         raise
+
+
+def why_not(path: Path, e: OSError, *, made: bool = False) -> str:
+    """Why a file cannot be written; `made`: it, or its part, was made before that."""
+    if not made and e.errno == errno.ENOENT and path.parent.is_dir():  # of /proc, say
+        return f"{path.parent} is a folder in which no files can be made"
+    return os.strerror(e.errno) if e.errno else str(e)
 
 
 def _umask() -> int:

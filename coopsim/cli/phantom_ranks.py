@@ -35,7 +35,7 @@ def rows(report: "Report") -> list[tuple[str, str]]:
     if not ran:
         return []
     if len(ran) == 1 < report.world_size:
-        return [("rank", f"{report.rank} of {report.world_size}, the others imagined")]
+        return [("rank", f"{report.rank} of {report.world_size}, the others imagined; errors of theirs: --ranks all")]
     imagined = (
         f", stages of a pipeline of {report.pipeline}" if report.pipeline else ", each alone with the others imagined"
     )

@@ -1,9 +1,12 @@
 """Replay recorded requests with PyTorch's allocator in a process on the phantom GPU, on cards of many sizes.
 
-`python -m coopsim.script.served REQUESTS LOW HIGH PART` prints the smallest memory, in bytes between LOW and
-HIGH, that serves the requests in a file (watching/requests.py), if the allocator may use the fraction PART of it.
+`python -m coopsim.script.served` waits for one line of stdin, a question in JSON: `requests`, a file of them
+(watching/requests.py), `low` and `high`, in bytes, `part`, and `context`, the bytes of the CUDA context. It prints the
+smallest memory between `low` and `high` that serves the requests, if the allocator may use the fraction `part` of it.
+PyTorch is imported before the line is read, so that a process that is started early answers sooner.
 """
 
+import json
 import os
 import sys
 from typing import Any
@@ -16,8 +19,14 @@ from coopsim.script import smallest
 
 
 def main() -> None:
-    """Run the search that the command line asks for, print its result, and end the process."""
-    requests, low, high, part = np.load(sys.argv[1]).tolist(), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    """Read the question, print the result of the search, and end the process."""
+    line = sys.stdin.readline()
+    if not line:  # whoever started it has no question
+        os._exit(0)
+    asked = json.loads(line)
+    requests, low, high, part = np.load(asked["requests"]).tolist(), asked["low"], asked["high"], asked["part"]
+    # The driver reads its settings when it is first called.
+    os.environ |= {"COOPSIM_PHANTOM_CONTEXT": str(asked["context"]), "COOPSIM_PHANTOM_TOTAL": str(high)}
     device = Control()
     torch.cuda.init()  # type: ignore[no-untyped-call]
     context = device.used_bytes

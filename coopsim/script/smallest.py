@@ -1,10 +1,12 @@
 """Search for the smallest memory in which a script trains, over multiples of 2 MiB, starting from a guess."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Self
 
 from coopsim import phantom
 from coopsim.script.memory import ENDLESS
@@ -51,7 +53,8 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     nccl = -(-first.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
     near = None
     if requests.exists():
-        near = guess(script.card, requests, low, high - nccl, first.context_bytes, part=part)
+        with Server(script.card) as server:
+            near = server.guess(requests, low, high - nccl, first.context_bytes, part=part)
         near = near + nccl if near is not None else None
     found, _ = smallest(trains, low, high, near)
     # Where runs differ, by when the collector runs or by a limit that the script computes, the bounds are tried, too.
@@ -88,24 +91,37 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     return fitting * STEP, asked
 
 
-def guess(
-    card: str,
-    requests: Path,
-    low: int,
-    high: int,
-    context_bytes: int,
-    variables: Iterable[tuple[str, str]] = (),
-    *,
-    part: float = 1.0,
-) -> int | None:
-    """Return the smallest memory that serves recorded requests, replayed with PyTorch's allocator; None if that fails.
+class Server:
+    """A process that replays requests with PyTorch's allocator (served.py), to be asked once; close it in any case.
 
-    `requests` is the file (watching/requests.py). Searches between `low` and `high` bytes, in a process of its own
-    (served.py). `context_bytes` are what the context took of the card. `variables` are set in its environment. `part`
-    is the fraction of the card's memory that the allocator may use.
+    It imports PyTorch as soon as it is started, while a script runs whose requests are not known yet. `variables` are
+    set in its environment. Used as a context manager, it is closed at the end.
     """
-    command = [sys.executable, "-m", "coopsim.script.served", str(requests), str(low), str(high), str(part)]
-    context = {"COOPSIM_PHANTOM_CONTEXT": str(context_bytes)}
-    environment = os.environ | phantom.environment(card, total_bytes=high) | context | dict(variables)
-    child = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
-    return int(child.stdout) if child.returncode == 0 and child.stdout.strip().isdecimal() else None
+
+    def __init__(self, card: str, variables: Iterable[tuple[str, str]] = ()) -> None:
+        environment = os.environ | phantom.environment(card) | dict(variables)
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "coopsim.script.served"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._child:  # which closes the pipes and waits
+            self._child.kill()
+
+    def guess(self, requests: Path, low: int, high: int, context_bytes: int, *, part: float = 1.0) -> int | None:
+        """Return the smallest memory that serves recorded requests; None if that fails.
+
+        `requests` is the file (watching/requests.py). Searches between `low` and `high` bytes. `context_bytes` are what
+        the context took of the card. `part` is the fraction of the card's memory that the allocator may use.
+        """
+        asked = {"requests": str(requests), "low": low, "high": high, "part": part, "context": context_bytes}
+        said, _ = self._child.communicate(json.dumps(asked) + "\n")
+        return int(said) if self._child.returncode == 0 and said.strip().isdecimal() else None

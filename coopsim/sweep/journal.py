@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
+from coopsim.files import why_not
 from coopsim.sweep.grid import Setting
 from coopsim.types import CoopsimError
 
@@ -90,11 +91,10 @@ class Journal:
             raise self._unwritable(e) from None
 
     def _unwritable(self, e: OSError) -> CoopsimError:
-        reason = os.strerror(e.errno) if e.errno else str(e)
         again = "; what is done is kept, start it again to go on" if self.rows else ""
-        if e.errno == errno.ENOENT:
+        if e.errno == errno.ENOENT and not self.path.parent.is_dir():
             return CoopsimError(f"{self.path}: no such folder")
-        return CoopsimError(f"{self.path}: cannot be written ({reason}){again}")
+        return CoopsimError(f"{self.path}: cannot be written ({why_not(self.path, e)}){again}")
 
     def remove(self) -> None:
         """The table is written; the journal has served."""

@@ -111,7 +111,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replay", "good.parquet", *REPLAY, "coop"), 2, "unrecognized arguments: coop"),
     # budgets and numbers
     (("replay", "good.parquet", "--policy", "coop"), 2, "required: --budget"),
-    (("replay", "good.parquet", "--policy", "coop", "--budget", "0.5"), 2, "has no unit"),
+    (("replay", "good.parquet", "--policy", "coop", "--budget", "0.5"), 2, 'has no unit; did you mean "50%"?'),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "0%"), 2, "between 1B and 1 EiB"),
     (("replay", "good.parquet", "--policy", "coop", "--budget=-6GiB"), 2, "between 1B and 1 EiB"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "6gb"), 2, "did you mean GB?"),
@@ -209,6 +209,11 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("live", "run", "--memory", "8GiB", "--", "asks.py"), 2, "there is no GPU here, and asks.py asks for one"),
     (("replay", "good.parquet", "--policy", "coop", "--budget", "-50%"), 2, "must be between 1B and 1 EiB, not '-50%'"),
     (("fit", "--gpu", "rtx-3060", "--time", "-5s", "--", "a.py"), 2, "'-5s' is not a duration"),
+    (
+        ("sweep", "good.parquet", "--policy", "coop", "--budget", "50%", "-o", "/proc/x.parquet"),
+        2,
+        "/proc is a folder",
+    ),
     (
         ("replay", "good.parquet", "--policy", "coop", "--budget", "50%", "-o", "/proc/x.parquet"),
         2,

@@ -147,6 +147,15 @@ def last_use(file: str, name: str) -> str:
     return ""
 
 
+def assigned_at(file: str, number: int) -> tuple[str, str]:
+    """Return the text of the assignment to one target that begins at line `number`, and the target's; else "" twice."""
+    found = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Assign) and node.lineno == number]
+    if len(found) != 1 or len(found[0].targets) > 1 or isinstance(found[0].targets[0], ast.Tuple | ast.List):
+        return "", ""
+    text = _text(file)
+    return ast.get_source_segment(text, found[0]) or "", ast.get_source_segment(text, found[0].targets[0]) or ""
+
+
 def inserted(text: str, statement: str, line: str) -> str:
     """Return a text with a line inserted after a statement, with its indentation; "" unless it is there once, alone.
 

@@ -29,27 +29,32 @@ def propose(case: Case) -> Proposals:
     """Propose each remedy that may suffice.
 
     For Hugging Face's Trainer they are: to keep the ids of the largest logits only; to move the outputs of each batch
-    to the host. For a list of the script's own: to move what is appended to the host. Nothing is moved there that is
-    larger than what is free.
+    to the host. For lists of the script's own: to move what is appended to the host, of all and else of each. Nothing
+    is moved there that is larger than what is free.
     """
     of = _evaluation(case.survey.report)
     kept, left = of["grows_bytes"] * of["batches"], (host_limit.free() or (1 << 62, 0))[0]
+    found: list[Remedy] = []
     for proposal, copies in _proposals(case):
+        if any(set(proposal.edits) < set(done.edits) for done in found):
+            continue
         if kept * copies > left:
+            nbytes = human(int(kept * min(copies, 1)))
             yield Note(
-                f"{', '.join(proposal.lines)} was not tried: it keeps {human(kept)} in the host's memory"
+                f"{', '.join(proposal.lines)} was not tried: it keeps {nbytes} in the host's memory"
                 f"{', and twice that while it puts them together' * (copies > 1)}; {human(left)} are free"
             )
             continue
         outcome = yield from trial(proposal)
         if outcome.done is not None:
+            found.append(outcome.done)
             yield Keep(outcome.done)
         elif outcome.failure:
             yield Note(f"{proposal.text}: {outcome.failure}")
 
 
-def _proposals(case: Case) -> Iterator[tuple[Remedy, int]]:
-    """Propose remedies, each with how many copies of all outputs there are on the host."""
+def _proposals(case: Case) -> Iterator[tuple[Remedy, float]]:
+    """Propose remedies, each with how many copies of all outputs there are on the host, or which part of them."""
     arguments = case.survey.given.arguments
     if arguments is not None and arguments.by == "lines":
         call = _trainer(arguments.file)
@@ -57,23 +62,29 @@ def _proposals(case: Case) -> Iterator[tuple[Remedy, int]]:
             value = "lambda logits, labels: (logits[0] if isinstance(logits, tuple) else logits).argmax(-1)"
             one = Edit(arguments.file, call.lineno, _name(call), ((_PREPROCESS, -1, value),))
             text = "keep the ids of the largest logits only; compute_metrics gets them as its predictions"
-            yield from _proposal(case, text, one, 0)
+            yield from _proposal(case, text, [one], 0)
         two = Edit(arguments.file, arguments.line, arguments.type, (("eval_accumulation_steps", -1, "1"),))
-        yield from _proposal(case, "move the outputs of each batch to the host", two, 2)
+        yield from _proposal(case, "move the outputs of each batch to the host", [two], 2)
+    lists = {}  # of the script's own, each with the edit that moves what is appended to it, and its bytes
     for kept in case.survey.report.evaluation_keeps:
         file = _file(case, kept)
         if file:
             line = int(kept["place"].rpartition(":")[2])
-            edit = Edit(file, line, "append", (("", 0, "{}.cpu()"),))
-            yield from _proposal(case, f"keep {kept['name']} in the host's memory", edit, 1)
+            lists[kept["name"]] = Edit(file, line, "append", (("", 0, "{}.cpu()"),)), kept["bytes"]
+    total = sum(nbytes for _, nbytes in lists.values())
+    # What is compared with each other, such as outputs and labels, must be on one device.
+    for names in [tuple(lists)] * (len(lists) > 1) + [(name,) for name in lists]:
+        text = f"keep {' and '.join(names)} in the host's memory"
+        share = sum(lists[name][1] for name in names) / max(total, 1)
+        yield from _proposal(case, text, [lists[name][0] for name in names], share)
 
 
-def _proposal(case: Case, text: str, edit: Edit, copies: int) -> Iterator[tuple[Remedy, int]]:
+def _proposal(case: Case, text: str, edits: list[Edit], copies: float) -> Iterator[tuple[Remedy, float]]:
     try:
-        said = lines((edit,)) if edit.name == "append" else (abbreviated(edit),)
+        said = lines(edits) if edits[0].name == "append" else tuple(abbreviated(edit) for edit in edits)
     except CoopsimError:
         return
-    yield case.proposal("evaluation", text, said, Changes(printed=(text,)), same=True, edits=(edit,)), copies
+    yield case.proposal("evaluation", text, said, Changes(printed=(text,)), same=True, edits=tuple(edits)), copies
 
 
 def _evaluation(report: Report) -> dict[str, Any]:

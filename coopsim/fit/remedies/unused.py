@@ -19,7 +19,7 @@ def propose(case: Case) -> Proposals:
     """Propose a remedy for each variable with enough unused tensors: the first that suffices of these:
 
     to load the file into the host's memory; to delete the variable after its last use; and to empty the
-    allocator's cache then.
+    allocator's cache then. Of a copy of parameters that is made later, to move it to the host.
     """
     for one in case.survey.report.unused:
         if one["bytes"] < case.over_bytes:
@@ -39,6 +39,14 @@ def all_of(case: Case) -> Iterator[Remedy]:
 def _proposals(case: Case, one: dict[str, Any]) -> Iterator[Remedy]:
     name, file = one["name"], one["file"]
     number = int(one["place"].rpartition(":")[2] or 0)
+    if one["later"]:
+        made, target = source.assigned_at(file, number)
+        is_dict = target.endswith("]") or one["kind"].lower().endswith("dict")
+        moved = f"{{key: value.cpu() for key, value in {target}.items()}}" if is_dict else f"{target}.cpu()"
+        if made:
+            edit = Edit(file, after=made, inserted=f"{target} = {moved}")
+            yield from _proposal(case, f"move {target} to the host's memory", edit)
+        return
     for whole, (argument, position) in _LOADS.items():
         function = whole.rpartition(".")[2]
         call = source.call_at(file, number, function) if number else None

@@ -18,7 +18,7 @@ from coopsim.fit.survey import Survey, read
 from coopsim.observe.masks import LOWER
 from coopsim.script import Report, Script
 from coopsim.script.running.failures import HostRanOutError
-from coopsim.script.smallest import STEP, guess
+from coopsim.script.smallest import STEP, Server
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
@@ -73,7 +73,7 @@ class Trials:
         script = replace(self.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         one = self.runs.one("as it is, with memory enough")
-        with one as ended, rough_answer(self.runs.note) as variables:
+        with Server(script.card) as server, one as ended, rough_answer(self.runs.note) as variables:
             try:
                 report = heard(replace(script, variables=script.variables + variables), requests)
             except HostRanOutError as e:
@@ -85,16 +85,18 @@ class Trials:
             self.first = report
             if not script.masks and report.masks == "none":  # it fails if masks keep anything
                 self.script = replace(self.script, masks=LOWER)
-            needs = self.needs(report, requests)
+            needs = self.needs(report, requests, server=server)
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
         return read(report, needs)
 
-    def needs(self, report: Report, requests: Path, changes: Changes | None = None) -> int:
+    def needs(
+        self, report: Report, requests: Path, changes: Changes | None = None, *, server: Server | None = None
+    ) -> int:
         """Return the smallest memory, in bytes, that serves the requests of a run, replayed with the allocator alone.
 
         `changes`: changes to the environment for the replay. For a run that ran out of memory: what was allocated then,
-        plus the request that failed.
+        plus the request that failed. `server`: the process to ask; None: a new one.
         """
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
@@ -105,9 +107,9 @@ class Trials:
         part = report.memory_fraction or 1.0
         low = max(report.context_bytes + report.peak_allocated_bytes, int(report.peak_allocated_bytes / part))
         nccl = -(-report.nccl_bytes // STEP) * STEP  # beside PyTorch's allocator
-        variables = changes.variables if changes else ()
         high = max(report.peak_device_bytes, int(report.peak_reserved_bytes / part))
-        near = guess(self.script.card, requests, low, high - nccl, report.context_bytes, variables, part=part)
+        with server or Server(self.script.card, changes.variables if changes else ()) as asked:
+            near = asked.guess(requests, low, high - nccl, report.context_bytes, part=part)
         return high if near is None else near + nccl
 
     def run(

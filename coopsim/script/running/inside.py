@@ -4,8 +4,11 @@ Started by script/sitecustomize.py. Nothing slow is imported before the script i
 """
 
 import atexit
+import contextlib
 import ctypes
 import functools
+import gc
+import io
 import os
 import re
 import signal
@@ -77,6 +80,18 @@ def _passes_through(package: str, error: BaseException) -> bool:
     """Return whether the error's traceback has a frame of that package."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(frame.f_globals.get("__name__", "").split(".")[0] == package for frame in frames)
+
+
+def _end_soon() -> None:
+    """Let Python end without its searches for reference cycles, which take a second where transformers is imported.
+
+    Files that only a cycle holds would be written to their end by these: they are flushed here.
+    """
+    for one in gc.get_objects():
+        if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+            with contextlib.suppress(Exception):  # it is closed
+                one.flush()
+    gc.freeze()
 
 
 class _Process:
@@ -205,3 +220,5 @@ class _Process:
         with open(part, "w", encoding="utf-8") as file:
             file.write(found.message())
         os.rename(part, os.path.join(self._folder, f"{os.getpid()}.json"))
+        if self._task.card:
+            _end_soon()

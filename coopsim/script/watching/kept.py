@@ -1,11 +1,12 @@
 """Tensors that a script keeps on the card: that no step reads, as of a loaded file, or outputs of an evaluation.
 
 Unused is what was there when the first forward pass of training began, and what no op of the first two steps has read
-or written. Compiled code does not tell what it reads, so a script with compiled graphs has no such tensors here.
+or written. Of what is made later, it is a copy of parameters, as of the best epoch's, that a whole step does not read.
+Compiled code does not tell what it reads, so a script with compiled graphs has no such tensors here.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from coopsim.types import MIB, Role
 _LEAST = 16 * MIB  #: bytes that are worth a line
 _PART = 0.01  #: and the part of what is allocated
 _STEPS = 2  #: that are looked at
+_COPIES = 4  #: how many later steps are looked at for copies, at most
 _NAMED = 3
 _AT = 6  #: the batch at which is looked: what the batches before the last one made is kept, if it is there
 
@@ -33,7 +35,8 @@ _AT = 6  #: the batch at which is looked: what the batches before the last one m
 class Keeper:
     """A variable whose tensors no step reads: `tensors` of them with `bytes` in all. `place`: file:line that makes it.
 
-    `kind` is the type of its value, `file` the path of its file; `place` is "" if the line is not found.
+    `kind` is the type of its value, `file` the path of its file; `place` is "" if the line is not found. `later`: it
+    was made after the first steps.
     """
 
     name: str
@@ -42,10 +45,13 @@ class Keeper:
     place: str
     tensors: int
     bytes: int
+    later: bool = False
 
 
 class Unused(Probe):
-    """Looks for unused tensors at the ends of the first steps, and when memory runs out before these."""
+    """Looks for unused tensors at the ends of the first steps, and when memory runs out before these; for copies, at
+    the ends of later steps with more in memory.
+    """
 
     name = "unused"
 
@@ -56,6 +62,9 @@ class Unused(Probe):
         self._steps = 0
         self._found: list[Keeper] = []
         self.serials: frozenset[int] = frozenset()  #: of the unused storages
+        self._ended, self._live = 0, 0  #: the newest serial, and bytes alive, at the end of step _STEPS
+        self._newer: int | None = None  #: the newest serial when a look at a later step began
+        self._looks, self._next = 0, 0
 
     def install(self) -> None:
         self._calls.begins.append(self.call_begins)
@@ -68,11 +77,15 @@ class Unused(Probe):
 
     def step_ended(self, steps: int) -> None:
         self._steps = steps
-        if self._newest is None or self._steps > _STEPS:
+        if self._newest is None:
+            return
+        if steps > _STEPS:
+            self._look_for_copies()
             return
         self._look()
-        if self._steps == _STEPS:
+        if steps == _STEPS:
             self._ledger.note_touched(on=False)
+            self._ended, self._live = self._ledger.newest, self._ledger.live_bytes
 
     def ran_out(self, _device: int, _asked: int) -> None:
         """Look at what is unused so far."""
@@ -81,34 +94,63 @@ class Unused(Probe):
 
     def report(self, found: ProcessReport) -> None:
         """Report the three variables that keep most unused tensors."""
-        found.unused = [] if self._compilation.graphs else [asdict(one) for one in self._found]
+        found.unused = [] if self._compilation.graphs else [asdict(one) for one in self._found[:_NAMED]]
 
     def _look(self) -> None:
-        self._found, self.serials = [], frozenset()
         storages = self._ledger.untouched()
+        self._found, self.serials = [], frozenset()
         if storages is None or self._newest is None or self._compilation.graphs:
             return
         unused = {s.serial: s for s in storages if s.serial <= self._newest}
-        least = max(_LEAST, _PART * self._ledger.live_bytes)
-        if _total(unused.values()) < least:
+        if _total(unused.values()) < self._least:
             return
         roles.assign(roles.Objects.now(), self._ledger)
         if not self._steps:  # the step under way has not come to all modules yet
             unused = {serial: s for serial, s in unused.items() if s.role is None}
-        found = []
+        self._keep(unused, lambda kept: self._steps >= _STEPS or self._is_a_copy(kept))
+
+    def _look_for_copies(self) -> None:
+        """Where a step ends with more in memory, note what the next one reads, and keep the copies that it does not."""
+        if self._newer is not None:
+            self._ledger.note_touched(on=False)
+            between, self._newer = range(self._ended + 1, self._newer + 1), None
+            unused = {s.serial: s for s in self._ledger.untouched() or () if s.serial in between}
+            if _total(unused.values()) >= self._least:
+                roles.assign(roles.Objects.now(), self._ledger)
+                self._keep(unused, self._is_a_copy, later=True)
+            self._looks += 1
+            self._next = self._steps + 2**self._looks
+        elif (
+            self._steps >= self._next
+            and self._looks < _COPIES
+            and not self._compilation.graphs
+            and self._ledger.live_bytes - self._live >= self._least
+        ):
+            self._newer = self._ledger.newest
+            self._ledger.note_touched(on=True)
+
+    @property
+    def _least(self) -> float:
+        return max(_LEAST, _PART * self._ledger.live_bytes)
+
+    def _keep(
+        self, unused: dict[int, Storage], counts: Callable[[list[Storage]], bool], *, later: bool = False
+    ) -> None:
+        """Add the variables that hold enough of the storages, and of which `counts` is true."""
         for group in _groups(unused, self._ledger):
             kept = [unused[serial] for serial in group.unused]
-            if _total(kept) >= least and (self._steps >= _STEPS or self._is_a_copy(kept)):
+            if _total(kept) >= self._least and counts(kept):
                 place = changed_at(group.path.file, group.path.name)
-                one = Keeper(group.path.name, group.path.kind, group.path.file, place, len(kept), _total(kept))
-                found.append((one, group.unused))
-        found.sort(key=lambda one: (-one[0].bytes, one[0].name))
-        self._found = [one for one, _ in found[:_NAMED]]
-        self.serials = frozenset(serial for _, serials in found for serial in serials)
+                about = group.path.name, group.path.kind, group.path.file, place
+                self._found = [one for one in self._found if one.name != group.path.name]
+                self._found.append(Keeper(*about, len(kept), _total(kept), later))
+                self.serials |= group.unused
+        self._found.sort(key=lambda one: (-one.bytes, one.name))
 
     def _is_a_copy(self, kept: list[Storage]) -> bool:
-        """Whether most of it has the sizes of the parameters: before two steps are over, other data may yet be read."""
-        there = Counter(s.nbytes for s in self._ledger.alive() if s.role is Role.PARAMETER)
+        """Whether most of it has the sizes of other parameters: of other data, later steps may read some."""
+        among = {s.serial for s in kept}
+        there = Counter(s.nbytes for s in self._ledger.alive() if s.role is Role.PARAMETER and s.serial not in among)
         alike = Counter(s.nbytes for s in kept) & there
         return 2 * sum(nbytes * n for nbytes, n in alike.items()) >= _total(kept)
 

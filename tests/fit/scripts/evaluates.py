@@ -8,10 +8,12 @@ data = torch.utils.data.DataLoader(torch.zeros(40 * 256, 1024), batch_size=256)
 @torch.no_grad()
 def evaluate():
     model.eval()
-    outputs = []
+    outputs, labels = [], []
     for x in data:
-        outputs.append(model(x.cuda()))
-    return torch.cat(outputs).argmax(-1)
+        x = x.cuda()
+        outputs.append(model(x))
+        labels.append(x[:, 0].clone())
+    return torch.cat(outputs).argmax(-1) == torch.cat(labels)
 
 
 for _epoch in range(2):
