@@ -21,8 +21,8 @@ class OnDemand(State):
 
     def begin(self, storages: Iterable[TrackedStorage] = ()) -> None:
         """Go on without a plan. storages: of the plan, by which the step went until now."""
-        context = self._context
-        context.room.go_on_demand()
+        context, storages = self._context, list(storages)
+        context.room.go_on_demand((tracked, version) for tracked in storages for version in tracked.held)
         adopted = context.storages.adopt(storages)
         if context.room.limit is not None:
             for tracked in adopted:

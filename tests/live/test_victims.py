@@ -57,7 +57,7 @@ a = made(step, KIB, 1, [root])
 b, c = made(step, KIB, 1, [a, other]), made(step, KIB, 1, [other])
 names = {root: "root", other: "other", a: "a", b: "b", c: "c"}
 named = lambda values: sorted(names[tracked] for tracked, _ in values)
-before = named(victims.roots(b)), named(victims.frontier((root, 0)))
+before = named(victims.roots((b, b.version))), named(victims.frontier((root, 0)))
 step.context.residency.evict((a, 0))
 lost = victims.frontier((root, 0))
 victims.end([(root, 0)])
