@@ -18,6 +18,10 @@ PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 4_700  #: more, where the op is followed by a plan
 AGAIN_NS = 43_700  #: of an op that is run again, and of the evictions that make that necessary
 
+COPY_NS = 120_000  #: of a copy to the host or back; on the phantom it takes the host 6.5 times what a plain op takes
+
+_COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -54,4 +58,6 @@ def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) 
     if not on_gpu:
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
-    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)
+    copies = int(np.isin(schedule.action, _COPIES).sum())
+    host = len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS + copies * COPY_NS
+    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, host)

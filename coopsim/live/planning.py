@@ -189,7 +189,8 @@ class Planning:
     def _search(self, signature: Signature) -> Search:
         assert self.limit is not None
         tried = self._parameters.margins_tried
-        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried)
+        ops = len(signature.op_log) if self.on_gpu else 0
+        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried, ops)
 
     def _in_place(self, placed: Placed) -> PlacedPlans:
         return PlacedPlans(placed, self.plan, self.follow)
