@@ -117,8 +117,8 @@ def padded(
     """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
     Its peak includes these bytes. It is the cheaper of a plan and one in the shape of checkpointing; None for a policy
-    that makes no plans. ops: as of `find`. If neither fits, or both have an overhead above 1.75, one is returned nevertheless, and
-    `explain` says so.
+    that makes no plans. ops: as of `find`. If neither fits, or both have an overhead above 1.75, one is returned
+    nevertheless, and `explain` says so.
     """
     policy = recomputing(policy)
     if not policy.plans:

@@ -67,7 +67,8 @@ class Victims:
     def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
         """The cost of recomputing each storage that can be evicted ÷ its staleness, except those in `protected`."""
         found = [tracked for tracked in self.movable(protected) if self.can_be_made((tracked, tracked.version))]
-        return {tracked: (self._cost(tracked, _FAR, most=True) or 0) / (self.now - tracked.touched + 1) for tracked in found}
+        costs = ((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
+        return {tracked: cost / (self.now - tracked.touched + 1) for tracked, cost in costs}
 
     def can_be_made(self, value: Value) -> bool:
         """Whether a value can be recomputed, now and after the running op: its roots are others, and have memory."""

@@ -86,3 +86,20 @@ answer(found)
     assert found["demand"] == [True, False, 8 << 10]
     assert found["plan"] == [False, False, 0]
     assert all(found[name] == [True, False, 0] for name in ("undecided", "end", "full")), found
+
+
+def test_what_a_plan_has_held_goes_if_it_can_be_made_again(child: Runner) -> None:
+    """Once the step has left the plan; but not what the running op reads."""
+    text = """
+from tests.live.made_up import KEPT
+step = parts(100 * KIB)
+read, other, lost = storages = [made(step, 20 * KIB) for _ in range(3)]
+for one in storages: one.held[0] = one.ref()
+del lost.makers[0], one
+KEPT.clear()  # the program has freed them
+room = step.context.room
+room.go_on_demand([(tracked, 0) for tracked in storages])
+why = refused(room, 70 * KIB, [read])
+answer([[len(tracked.held) for tracked in storages], why[:32]])
+"""
+    assert child(IMPORT + text) == [[1, 0, 1], "an op needs 70 KiB more, and of "]
