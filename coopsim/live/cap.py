@@ -63,17 +63,21 @@ class CachingCap:
     fragments = True
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit - (min(_PAGE, limit // _PART) if _expandable() else 0)
+        self._page = _PAGE if _expandable() else 0
+        self._limit = limit - min(self._page, limit // _PART)
         self._now = self._limit
         self._device = torch.cuda.current_device()
         self._total = torch.cuda.get_device_properties(self._device).total_memory
         self._before: float | None = None
 
     def set(self) -> None:
-        """Apply the limit, unless the program has set a lower one; empty the allocator's cache if that exceeds it."""
+        """Apply the limit, unless the program has set a lower one.
+
+        Empty the allocator's cache if it exceeds that by more than a page: pages that each step takes stay.
+        """
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
-            if device.reserved() > self._limit:
+            if device.reserved() > self._limit + self._page:
                 torch.cuda.empty_cache()
             self._before = before
             self._allow(self._limit)

@@ -24,6 +24,10 @@ MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how
 _LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
 _FACTOR, _BESIDES_NS = 100, 1_000_000  #: a time is not believed that is so many times the price, and this more
 
+COPY_NS = 120_000  #: of a copy to the host or back; on the phantom it takes the host 6.5 times what a plain op takes
+
+_COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -78,7 +82,9 @@ def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) 
     if not on_gpu:
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
-    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS)
+    copies = int(np.isin(schedule.action, _COPIES).sum())
+    host = len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS + copies * COPY_NS
+    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, host)
 
 
 class Pace:

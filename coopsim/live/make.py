@@ -65,13 +65,14 @@ def make(
     hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `signature`
     has no schedule, and its `why` says why.
     """
+    ops = len(signature.op_log) if on_gpu else 0
     least, room = schedules.least(signature.trace, **bounds(hosting)), budget - others - signature.margin
     if least.nbytes > room:
         made = replace(signature, schedule=None, why=schedules.too_much(least, others, budget - signature.margin))
     elif arena:
-        made = _in_place(signature, policy, budget, others, hosting)
+        made = _in_place(signature, policy, budget, others, hosting, ops)
     else:
-        made = _planned(signature, policy, room, hosting)
+        made = _planned(signature, policy, room, hosting, ops)
     peak = peak_bytes(signature.trace, _GRANULE)
     smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
@@ -83,18 +84,18 @@ def make(
     )
 
 
-def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None) -> Planned:
-    schedule = schedules.find(signature.trace, policy, room, hosting)
+def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None, ops: int) -> Planned:
+    schedule = schedules.find(signature.trace, policy, room, hosting, ops)
     why = schedules.explain(schedule)
     return replace(signature, schedule=None if why else schedule, why=why)
 
 
-def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None) -> Planned:
+def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None, ops: int) -> Planned:
     """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
     made, op_log = signature, cast("Any", signature.op_log)
     for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.margin, hosting)
+        made = _planned(made, policy, budget - others - made.margin, hosting, ops)
         if made.schedule is None:
             break
         plan = Plan(signature.trace, made.schedule, op_log, everything=False)

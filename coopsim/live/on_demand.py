@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from coopsim.live.host.hosting import STAYS
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, State
 from coopsim.live.tracked import TrackedStorage
@@ -21,8 +22,11 @@ class OnDemand(State):
 
     def begin(self, storages: Iterable[TrackedStorage] = ()) -> None:
         """Go on without a plan. storages: of the plan, by which the step went until now."""
-        context = self._context
-        context.room.go_on_demand()
+        context, storages = self._context, list(storages)
+        context.room.go_on_demand((tracked, version) for tracked in storages for version in tracked.held)
+        for tracked in storages:
+            if context.residency.ledger.role(tracked.key) in STAYS:  # an update of the plan's: what it read is gone
+                tracked.makers.clear()
         adopted = context.storages.adopt(storages)
         if context.room.limit is not None:
             for tracked in adopted:

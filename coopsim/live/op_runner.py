@@ -89,7 +89,8 @@ class OpRunner:
         versions = [c for c in mutated if not created or c.version in c.makers]
         for tracked in versions:
             tracked.change()
-        writes = [(tracked, tracked.version) for tracked in (*versions, *created)]
+        lost = {c for c, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
+        writes = [(c, c.version) for c in (*versions, *created) if c not in lost]
         call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))
         for tracked in (*storages, *created):
             tracked.use(victims.now)

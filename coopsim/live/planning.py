@@ -186,8 +186,8 @@ class Planning:
 
     def _search(self, signature: Signature) -> Search:
         assert self.limit is not None
-        tried = self._parameters.margins_tried
-        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried)
+        tried, ops = self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
+        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried, ops)
 
     def _in_place(self, placed: Placed) -> PlacedPlans:
         return PlacedPlans(placed, self.plan, self.follow)
@@ -292,7 +292,7 @@ class Planning:
                 self.replans += self._in_place(self.placed).make_leaving(signature, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
                 search = self._search(signature)
-                margin = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
+                margins = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
                 equal = p.equal_excess_bytes if self.on_gpu else 0
-                self.replans += replanning.replan(state, search, p, [margin], equal_excess=equal)
+                self.replans += replanning.replan(state, search, p, margins, equal_excess=equal)
                 self.follow(signature)

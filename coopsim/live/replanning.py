@@ -22,15 +22,16 @@ _POINT = 0.01  #: of predicted overhead, for which a plan is made anew that was 
 
 def exceeding(
     state: PlanState, search: Search, p: PlanningParameters, excess: int, *, ran_out: bool, once: bool
-) -> int:
-    """The margin of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
+) -> list[int]:
+    """Margins of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
 
-    once: no other step of the signature can show whether a smaller one would do.
+    The first that makes another plan counts: where tensors are few and large, small ones make the same. once: no other step of the signature can show whether a smaller one would do.
     """
     state.fail(excess, ran_out=ran_out)
     growth = p.margin_growth_once if once or ran_out else p.margin_growth
     more = growth * max(failure.candidate.margin for failure in state.failures)
-    return max(state.margin + excess, int(more), int(p.least_margin * search.limit))
+    margin = max(state.margin + excess, int(more), int(p.least_margin * search.limit))
+    return [margin, 2 * margin, 4 * margin]
 
 
 def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int) -> bool:

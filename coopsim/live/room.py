@@ -16,7 +16,8 @@ from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.sender import Sender
 from coopsim.live.residency import Residency
 from coopsim.live.roots import Roots
-from coopsim.live.tracked import TrackedStorage, TrackedStorages
+from coopsim.live.streams import guard
+from coopsim.live.tracked import TrackedStorage, TrackedStorages, TrackedValue
 from coopsim.live.victims import Victims
 from coopsim.text import human
 
@@ -72,6 +73,7 @@ class Room:
         self.over_cap = False
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self._kept: list[torch.UntypedStorage] = []
+        self._held: list[TrackedValue] = []  # by a plan that was left, the largest last
 
     # -- what the step goes by ---------------------------------------------------------------------------------------
 
@@ -83,9 +85,13 @@ class Room:
         """Send nothing, as the plan has its own copies, and keep to the cap. storages: that may be moved."""
         self._phase, self._planned = _Phase.BY_PLAN, storages
 
-    def go_on_demand(self) -> None:
-        """Send, evict and raise the cap as need be, as the step goes on without a plan."""
+    def go_on_demand(self, held: Iterable[TrackedValue] = ()) -> None:
+        """Send, evict and raise the cap as need be, as the step goes on without a plan.
+
+        held: by a plan until now, to make others from; where room is short, those that can be made again are let go.
+        """
         self._phase, self._planned = _Phase.ON_DEMAND, tuple
+        self._held = sorted(held, key=lambda value: value[0].nbytes)
 
     def end(self) -> None:
         """From now on all that was evicted comes back, as the step is over."""
@@ -95,6 +101,7 @@ class Room:
         """Let go of what was kept alive for recomputations."""
         self.roots.end()
         self._kept.clear()
+        self._held.clear()
 
     # -- room --------------------------------------------------------------------------------------------------------
 
@@ -125,11 +132,11 @@ class Room:
                 )
             return
         while missing > 0:
-            if freed := self.roots.release(protected) or self._send(protected):
+            if freed := self._give_up(protected):
                 missing -= freed
                 over -= freed
                 continue
-            victim = self.victims.best(protected)
+            victim = self.victims.best(protected, far=over > 0)
             if victim is None and (not self._hard or over <= 0):
                 return
             if victim is None:
@@ -144,18 +151,20 @@ class Room:
     def short(self, protected: Collection[TrackedStorage], tries: int) -> bool:
         """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
 
-        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. tries: how often
-        the op has run out of memory before.
+        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. By plan nothing is
+        evicted, as the plan would not bring it back. tries: how often the op has run out of memory before.
         """
         if self._hole is not None:
             return self._hole.made(protected, tries) or self._higher()
-        if self.roots.release(protected) or self._send(protected):
+        if self._phase is _Phase.BY_PLAN:
+            return self._higher(self._tolerated if self._hard else None) or self._end_above()
+        if self._give_up(protected):
             return True
         limit = self.limit or 0
-        if self._hard and self._higher(limit + limit // _TOLERANCE):
+        if self._hard and self._higher(self._tolerated):
             return True
         victim = self.victims.best(protected) if self._hard or self._for_room < limit * _FOR_ROOM else None
-        if victim is None and not (self._hard and self._phase is _Phase.BY_PLAN) and self._higher():
+        if victim is None and self._higher():
             return True
         victim = victim or self.victims.best(protected)
         if victim is None:
@@ -163,6 +172,12 @@ class Room:
         self._for_room += victim.nbytes
         self._evict(victim)
         return True
+
+    @property
+    def _tolerated(self) -> int:
+        """What the allocator may take in a hard budget, for its pages."""
+        limit = self.limit or 0
+        return limit + limit // _TOLERANCE
 
     def _end_above(self) -> bool:
         """Let what was sent come back above the budget, as the step is over. False if there is no cap in the way."""
@@ -190,6 +205,24 @@ class Room:
             self._cap.set()
         self.over_cap |= self._cap.exceeded(self.limit)
 
+    def _give_up(self, protected: Collection[TrackedStorage]) -> int:
+        """Free what only we hold, or send something to the host, and return its bytes; 0 if there is nothing to."""
+        return self.roots.release(protected) or self._release_held(protected) or self._send(protected)
+
+    def _release_held(self, protected: Collection[TrackedStorage]) -> int:
+        """Let go of the largest value that a plan has held and that can be made again; return what that frees, or 0."""
+        for value in reversed(self._held):
+            tracked, version = value
+            if tracked in protected or version not in tracked.held or not self.victims.can_be_made(value):
+                continue
+            self._held.remove(value)
+            storage = tracked.held.pop(version)
+            if storage is not tracked.ref():  # else the program has it, and it can be evicted from now on
+                for stream in tracked.streams:
+                    guard(storage, stream)
+                return tracked.nbytes
+        return 0
+
     def _send(self, protected: Collection[TrackedStorage]) -> int:
         """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0."""
         sender = self._sending()
@@ -203,7 +236,7 @@ class Room:
         """Evict a storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
         self._kept += [
             storage
-            for root in self.victims.roots(victim)
+            for root in self.victims.roots((victim, victim.version))
             if not self.roots.has(root) and (storage := self._residency.memory_of(root)) is not None
         ]
         self._residency.evict((victim, victim.version))

@@ -14,6 +14,7 @@ import numpy as np
 from coopsim import allocators, metrics, policies
 from coopsim.allocators import Allocator
 from coopsim.live.host.hosting import STAYS, Hosting, copying
+from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
@@ -33,14 +34,16 @@ _OPTIONS = ReplayOptions(steps=1)
 _WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
 
 
-def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None) -> Schedule:
+def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None, ops: int = 0) -> Schedule:
     """The cheapest schedule found for a step under a policy, a policy or its name, in `budget` bytes.
 
     The first is the policy's own, replayed in a simulated memory with addresses. It is returned if its overhead (total
     cost ÷ cost without recomputation) is at most 1.1, and if it was planned where the policy plans. Otherwise, for a
     policy that plans, two more are made, a plan without addresses and one in the shape of checkpointing; and if all
     have an overhead above 1.75, a replay that only counts bytes. With `hosting`, and a policy that plans, a plan that
-    offloads is made, too, and returned if it costs less. A schedule is always returned: `explain` says why it is none
+    offloads is made, too, and returned if it costs less. ops: that the step dispatches to a GPU, 0 on the CPU; the time
+    that the host takes for them, for recomputations and for copies counts where it decides between plans that offload
+    and others (host_time.py). A schedule is always returned: `explain` says why it is none
     to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing` does.
     """
     policy = recomputing(policy)
@@ -48,10 +51,10 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
     request = _request(trace, policy, budget, addresses=False)
-    found = _cheapest([found, *_offloading(request, hosting)])
+    found = _cheapest([found, *_offloading(request, hosting)], trace, ops)
     if not hosting.between or _cost(found) <= CHEAP:
         return found
-    return _cheapest([found, _away_between(request, hosting)])
+    return _cheapest([found, _away_between(request, hosting)], trace, ops)
 
 
 def _offloading(request: Request, hosting: Hosting) -> list[Schedule]:
@@ -94,7 +97,7 @@ def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
         found += [follow(replace(anywhere, segmented=segmented)) for segmented in (False, True)]
     if min(map(_cost, found)) > _DEAR:
         found.append(follow(_request(trace, policy, budget, allocator=allocators.COUNTER)))
-    return _cheapest(found)
+    return _cheapest(found, trace)
 
 
 def recomputing(policy: Policy | str) -> Policy:
@@ -109,13 +112,13 @@ def recomputing(policy: Policy | str) -> Policy:
 
 
 def padded(
-    trace: Trace, policy: Policy | str, budget: int, spare: int, hosting: Hosting | None = None
+    trace: Trace, policy: Policy | str, budget: int, spare: int, hosting: Hosting | None = None, ops: int = 0
 ) -> Schedule | None:
     """A schedule that leaves `spare` bytes of `budget` unused, or, at ops that leave less than that, half of the rest.
 
     Its peak includes these bytes. It is the cheaper of a plan and one in the shape of checkpointing; None for a policy
-    that makes no plans. If neither fits, or both have an overhead above 1.75, one is returned nevertheless, and
-    `explain` says so.
+    that makes no plans. ops: as of `find`. If neither fits, or both have an overhead above 1.75, one is returned
+    nevertheless, and `explain` says so.
     """
     policy = recomputing(policy)
     if not policy.plans:
@@ -126,11 +129,18 @@ def padded(
     if hosting is not None:
         plans += _offloading(request, hosting)
         plans += [_away_between(request, hosting)] if hosting.between else []
-    return _cheapest(plans)
+    return _cheapest(plans, trace, ops)
 
 
-def _cheapest(found: list[Schedule]) -> Schedule:
-    return min(found, key=_cost)
+def _cheapest(found: list[Schedule], trace: Trace, ops: int = 0) -> Schedule:
+    """The one by which a step takes least time on the GPU or its host, whichever is slower; else least on the GPU."""
+
+    def time(schedule: Schedule) -> float:
+        if schedule.overhead is None or not ops:
+            return _cost(schedule)
+        return step_time(trace, range(ops), schedule, on_gpu=True).overhead
+
+    return min(found, key=lambda one: (time(one), _cost(one)))
 
 
 def _cost(schedule: Schedule) -> float:

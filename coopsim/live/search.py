@@ -28,7 +28,8 @@ class Search:
     """What schedules are sought for: a step of `trace`, by a policy or its name, in `limit` bytes.
 
     others: bytes of the limit that are not the program's. hosting: what schedules may use of the host. margins: how
-    many margins are tried for one plan. A margin is a number of bytes that a schedule leaves of the limit.
+    many margins are tried for one plan. ops: that the step dispatches to a GPU, 0 on the CPU. A margin is a number of
+    bytes that a schedule leaves of the limit.
     """
 
     trace: Trace
@@ -37,6 +38,7 @@ class Search:
     others: int = 0
     hosting: Hosting | None = None
     margins: int = 3
+    ops: int = 0
 
     @property
     def room(self) -> int:
@@ -61,9 +63,9 @@ class Search:
         """A schedule that leaves exactly this margin, or where it cannot, leaves it only at ops that can."""
         if self.room <= margin:
             return Found(None, "nothing is left of the budget")
-        schedule = schedules.find(self.trace, self.policy, self.room - margin, self.hosting)
+        schedule = schedules.find(self.trace, self.policy, self.room - margin, self.hosting, self.ops)
         if margin and schedules.explain(schedule):
-            padded = schedules.padded(self.trace, self.policy, self.room, margin, self.hosting)
+            padded = schedules.padded(self.trace, self.policy, self.room, margin, self.hosting, self.ops)
             schedule = padded or schedule
         why = schedules.explain(schedule)
         return Found(None if why else Candidate(margin, schedule), why)
@@ -81,7 +83,7 @@ class Search:
         found: list[Candidate] = []
         for each in margins:
             if each < (self.room if infeasible is None else infeasible):
-                schedule = schedules.find(self.trace, self.policy, self.room - each, self.hosting)
+                schedule = schedules.find(self.trace, self.policy, self.room - each, self.hosting, self.ops)
                 if not schedules.explain(schedule):
                     found.append(Candidate(each, schedule))
                     break
@@ -89,7 +91,7 @@ class Search:
         if found and found[0].margin == margin and found[0].cost <= schedules.CHEAP:
             return found, infeasible
         for each in margins:
-            padded = schedules.padded(self.trace, self.policy, self.room, each, self.hosting)
+            padded = schedules.padded(self.trace, self.policy, self.room, each, self.hosting, self.ops)
             if padded is not None and not schedules.explain(padded):
                 return [*found, Candidate(each, padded)], infeasible
         return found, infeasible

@@ -79,10 +79,11 @@ class Values:
     ) -> list[Call]:
         """The calls that make those of these values that have no memory, in an order in which they can run.
 
-        Values that are on the host are fetched; these need no call.
+        Values that are on the host are fetched; these need no call. What a call reads first is made first: in sums of
+        many parts, as of gradients, that is the sum so far, beside which only one part has memory then.
         """
         found: dict[Call, None] = {}
-        stack = [(value, False) for value in wanted if self._is_missing(value, room, protected)]
+        stack = [(value, False) for value in wanted if self._is_missing(value, room, protected)][::-1]
         while stack:
             value, ready = stack.pop()
             call = self._maker(value)
@@ -90,7 +91,8 @@ class Values:
                 found[call] = None
             elif call not in found:
                 stack.append((value, True))
-                stack += [(read, False) for read in call.reads if self._is_missing(read, room, protected)]
+                reads = [(read, False) for read in call.reads if self._is_missing(read, room, protected)]
+                stack += reversed(reads)
         return list(found)
 
     def _is_missing(self, value: TrackedValue, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:

@@ -10,8 +10,8 @@ from coopsim.live.residency import Residency, Where
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, TrackedValue
 from coopsim.types import Role
 
-_ANCESTORS = 32  #: calls that a score adds up, at most
-_FAR = 8  #: factor on the cost of a value that needs more calls than these
+_NEAR = 32  #: calls, within which a value can be recomputed that is evicted at ease
+_FAR = 512  #: calls that a score adds up, at most
 
 
 class Victims:
@@ -35,12 +35,24 @@ class Victims:
         """Take note that the running op overwrites these values, which no call of the step can make."""
         self._ends = set(values)
 
-    def best(self, protected: Collection[TrackedStorage]) -> TrackedStorage | None:
-        """The tracked storage with the least score, except those in `protected`; None if nothing can be evicted."""
+    def best(self, protected: Collection[TrackedStorage], *, far: bool = True) -> TrackedStorage | None:
+        """The tracked storage with the least score, except those in `protected`; None if nothing can be evicted.
+
+        Those that need many calls come last, and only if `far`: what these make on the way takes memory, too, as when
+        the gradient of a residual stream is recomputed from the beginning of the forward pass.
+        """
+        found = list(self._evictable(protected, self._least_bytes))
+        near = [(tracked, cost) for tracked in found if (cost := self._cost(tracked, _NEAR)) is not None]
+        best = self._least(near)
+        if best is None and far:
+            best = self._least((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
+        return best
+
+    def _least(self, costs: Iterable[tuple[TrackedStorage, int]]) -> TrackedStorage | None:
         best, least = None, float("inf")
-        for tracked in self._evictable(protected, self._least_bytes):
-            score = self._cost(tracked) / (tracked.nbytes * (self.now - tracked.touched + 1))
-            if score < least and self._can_be_made(tracked):
+        for tracked, cost in costs:
+            score = cost / (tracked.nbytes * (self.now - tracked.touched + 1))
+            if score < least and self.can_be_made((tracked, tracked.version)):
                 best, least = tracked, score
         return best
 
@@ -54,14 +66,22 @@ class Victims:
 
     def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
         """The cost of recomputing each storage that can be evicted ÷ its staleness, except those in `protected`."""
-        found = [tracked for tracked in self.movable(protected) if self._can_be_made(tracked)]
-        return {tracked: self._cost(tracked) / (self.now - tracked.touched + 1) for tracked in found}
+        found = [tracked for tracked in self.movable(protected) if self.can_be_made((tracked, tracked.version))]
+        costs = ((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
+        return {tracked: cost / (self.now - tracked.touched + 1) for tracked, cost in costs}
 
-    def roots(self, tracked: TrackedStorage) -> list[TrackedValue]:
-        """The roots of a tracked: the values that it is recomputed from in the end, which no call of the step makes."""
+    def can_be_made(self, value: TrackedValue) -> bool:
+        """Whether a value can be recomputed, now and after the running op: its roots are others, and have memory."""
+        return all(
+            root != value and self._residency.memory_of(root) is not None and root not in self._ends
+            for root in self.roots(value)
+        )
+
+    def roots(self, value: TrackedValue) -> list[TrackedValue]:
+        """The roots of a value: those that it is recomputed from in the end, which no call of the step makes."""
         found: list[TrackedValue] = []
         seen: set[TrackedValue] = set()
-        stack: list[TrackedValue] = [(tracked, tracked.version)]
+        stack = [value]
         while stack:
             value = stack.pop()
             if value not in seen:
@@ -141,20 +161,21 @@ class Victims:
                 continue  # it would take the activations of its layer, which may be gone, too
             yield tracked
 
-    def _cost(self, tracked: TrackedStorage) -> int:
-        """The cost of recomputing a tracked storage, with the evicted values that it is made from."""
-        calls: dict[Call, None] = {}
+    def _cost(self, tracked: TrackedStorage, calls: int, *, most: bool = False) -> int | None:
+        """The cost of recomputing a tracked storage, with the evicted values that it is made from.
+
+        None if that takes more calls than these; with `most`, the cost of so many.
+        """
+        found: dict[Call, None] = {}
         stack: list[TrackedValue] = [(tracked, tracked.version)]
-        while stack and len(calls) < _ANCESTORS:
+        while stack:
             value = stack.pop()
             call = value[0].makers.get(value[1])
-            if call is not None and call not in calls:
-                calls[call] = None
+            if call is not None and call not in found:
+                if len(found) == calls:
+                    if most:
+                        break
+                    return None
+                found[call] = None
                 stack += [read for read in call.reads if self._residency.memory_of(read) is None]
-        return sum(call.cost for call in calls) * (_FAR if stack else 1)
-
-    def _can_be_made(self, tracked: TrackedStorage) -> bool:
-        """Whether a tracked storage can be recomputed, now and after the running op: its roots have memory."""
-        return all(
-            self._residency.memory_of(root) is not None and root not in self._ends for root in self.roots(tracked)
-        )
+        return sum(call.cost for call in found)

@@ -39,6 +39,24 @@ def test_steps_run_under_a_cap_of_exactly_the_budget(child: Runner, share: int) 
     assert found["steps"][-1]["planned_steps"] == 1
 
 
+def test_pages_above_the_cap_stay_from_step_to_step(child: Runner) -> None:
+    """The allocator takes whole pages of 20 MiB: each step would give them back, and take them again."""
+    text = """
+import os, torch
+from coopsim.live.cap import CachingCap
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+found = []
+for mib in (95, 70):
+    cap = CachingCap(mib << 20)
+    cap.set()
+    found.append(torch.cuda.memory_reserved() >> 20)
+    cap.end()
+answer(found)
+"""
+    assert child(text) == [100, 0]
+
+
 @pytest.mark.slow
 def test_the_allocator_takes_no_more_than_the_budget(child: Runner) -> None:
     """Without a cap of the program's own: what it takes in a planned step is seen to, and planned for."""

@@ -51,6 +51,36 @@ answer([step.evicted(y), y.tolist()[:4], step.context.room.victims.best([]) is N
     assert child(IMPORT + text) == [[False], [0, 2, 4, 6], True]
 
 
+def test_what_comes_from_an_updated_parameter_can_be_evicted(child: Runner) -> None:
+    """What the update has read is gone, so the parameter is a root anew, after each update."""
+    text = """
+p = torch.arange(64.0)
+for _ in range(2): step.run(ATEN.add_.Scalar, p, 1)
+y = step.run(ATEN.mul.Scalar, p, 2)
+found = step.context.room.victims.best([]) is step.tracked(y)
+step.evict(y)
+step.materialize(y)
+answer([found, y.tolist()[:3]])
+"""
+    assert child(IMPORT + text) == [True, [4, 6, 8]]
+
+
+def test_the_parts_of_a_sum_are_made_one_at_a_time(child: Runner) -> None:
+    """Beside the sum so far: not all of them first."""
+    text = """
+x = torch.zeros(1024)
+y = step.run(ATEN.mul.Scalar, x, 2)
+for _ in range(5): step.run(ATEN.add_.Tensor, y, step.run(ATEN.mul.Scalar, x, 3))
+step.evict(y)
+ledger = step.context.residency.ledger
+ledger.count_peak()
+before = ledger.live_bytes
+step.materialize(y)
+answer((ledger.peak_bytes - before) / x.nbytes)
+"""
+    assert child(IMPORT + text) == 2
+
+
 def test_a_small_root_is_copied_before_it_is_overwritten(child: Runner) -> None:
     text = """
 step = parts(1 << 30)

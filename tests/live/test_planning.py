@@ -41,6 +41,13 @@ def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
     assert costs(found) == sorted(costs(found))
 
 
+def test_a_margin_that_changes_no_plan_is_doubled(child: Runner) -> None:
+    """Tensors are few and large. A step takes 3 % more than the budget unless the plan leaves 5."""
+    found, validated, _ = child(REPLAN + "answer(replanned(lambda m: 1.03 if m < 0.05 else 1, size=1, room=1.3))")
+    assert validated
+    assert [round(plan["margin"], 2) for plan in found[:2]] == [0, 0.12]  # 4 times 3 %
+
+
 def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     """A step takes a sixteenth more than the budget whatever is left; the margin after it is too large for a plan."""
     found, validated, infeasible = child(REPLAN + "answer(replanned(lambda margin: 17 / 16))")

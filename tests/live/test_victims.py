@@ -57,7 +57,7 @@ a = made(step, KIB, 1, [root])
 b, c = made(step, KIB, 1, [a, other]), made(step, KIB, 1, [other])
 names = {root: "root", other: "other", a: "a", b: "b", c: "c"}
 named = lambda values: sorted(names[tracked] for tracked, _ in values)
-before = named(victims.roots(b)), named(victims.frontier((root, 0)))
+before = named(victims.roots((b, b.version))), named(victims.frontier((root, 0)))
 step.context.residency.evict((a, 0))
 lost = victims.frontier((root, 0))
 victims.end([(root, 0)])
@@ -68,3 +68,15 @@ answer([*before, lost, named(victims.hang_on_ends()), sorted(names[tracked] for 
     assert lost is None  # `a` has to be made from it
     assert hanging == ["a"]
     assert priced == ["c"]  # `b` hangs on the root, which the running op overwrites
+
+
+def test_what_needs_many_calls_goes_last(child: Runner) -> None:
+    """However cheap they are: what they make on the way needs room, too. And it stays where that is only to spare."""
+    text = """
+chain = [made(step, KIB, 0)]
+for _ in range(40): chain.append(made(step, KIB, 0, chain[-1:]))
+for one in chain[:-1]: step.context.residency.evict((one, 0))
+dear = made(step, KIB, 1000)
+answer([victims.best([]) is dear, victims.best([dear]) is chain[-1], victims.best([dear], far=False)])
+"""
+    assert child(IMPORT + text) == [True, True, None]

@@ -1,0 +1,259 @@
+"""Scripts of the corpus in budgets that plans fit: do they survive the steps before there is a plan, and end steady?
+
+    python experiments/live/first_steps.py [NAME...]     # writes experiments/expected/live/first_steps.csv
+    python experiments/live/first_steps.py table
+
+Each script, larger and longer as first_steps.toml says, runs on the phantom GPU as it is, and then as `coopsim live run
+--gpu h100-80gb --memory B --no-cache` runs it: in a share of its plain peak, the least of SHARES in which its steps go
+by a plan to the end. A row has the peak of reserved bytes ÷ B of the steps before the first plan, and of those after;
+the driver's calls for memory after the step in which a plan was last made anew; or why the script failed. A script that
+has a row and reads the same, with the same replacements, is not run again, unless it is named. Processes are forks of
+one that has imported torch and transformers.
+"""
+
+import csv
+import fcntl
+import gc
+import hashlib
+import json
+import os
+import re
+import resource
+import runpy
+import subprocess
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path += [str(ROOT), str(ROOT / "experiments" / "corpus")]
+
+import run as corpus  # noqa: E402
+
+from coopsim import files, phantom  # noqa: E402
+from coopsim.live import make, plan_file  # noqa: E402
+from coopsim.trace.measure import peak_bytes  # noqa: E402
+from experiments.common.pages import DOCS, write_section  # noqa: E402
+
+OUT = ROOT / "experiments" / "expected" / "live" / "first_steps.csv"
+CARD, SETTINGS, SECONDS = "h100-80gb", "expandable_segments:True", 60
+SHARES = 50, 60, 70, 80, 90  #: of the plain peak of allocated bytes
+SPARE = 16  #: a plan fits if it leaves the budget divided by this, as the allocator fragments
+MIB, MOST, STEPS = 1 << 20, 1.02, 24
+COLUMNS = (
+    *("script", "share", "peak_bytes", "budget_bytes", "steps", "planned_steps", "first", "later", "replans"),
+    *("last_replan", "calls", "retries", "calls_last", "predicted_overhead", "unplanned"),
+    *("deviations", "deviated", "why", "digest"),
+)
+_LOOP = re.compile(r"^for (\w+) in range\([2-6]\):", re.MULTILINE)
+Row = dict[str, Any]
+
+
+def cases() -> dict[str, dict[str, str]]:
+    """What to replace in each script."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def text(script: corpus.Script, replaced: dict[str, str]) -> str:
+    """The script as it is run. ValueError if something to replace is not there."""
+    found = script.file.read_text(encoding="utf-8")
+    for old, new in replaced.items():
+        if old not in found:
+            raise ValueError(f"{script.name}: no {old}")
+        found = found.replace(old, new)
+    return _LOOP.sub(rf"for \1 in range({STEPS}):", found)
+
+
+# -- in the process that has imported torch ----------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Run what stdin says, one JSON list of a file, its arguments and a budget per line, and print what it took."""
+    import torch
+
+    is_available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: True  # type: ignore[method-assign]  # asking starts CUDA, which no fork could use
+    from transformers import Trainer  # noqa: F401
+
+    import coopsim.live.guest  # noqa: F401
+
+    torch.cuda.is_available = is_available  # type: ignore[method-assign]
+    gc.collect()
+    gc.freeze()  # forks look through their own objects only
+    out = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
+            child = os.fork()
+            if child == 0:
+                try:
+                    inside(*json.loads(line), folder)
+                finally:
+                    os._exit(0)
+            _, status = os.waitpid(child, 0)
+            report, said = Path(folder, "report"), Path(folder, "said").read_text(encoding="utf-8", errors="replace")
+            last = [line for line in said.splitlines() if line.strip()][-1:]
+            ended = {"why": f"ended by {status}: {''.join(last)}"}
+            print(report.read_text(encoding="utf-8") if report.exists() else json.dumps(ended), file=out, flush=True)
+
+
+def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
+    """In a fork: run a script as Python does, as live is told, and leave its figures in the folder."""
+    import torch
+
+    from coopsim.live.session import TrainingSession
+    from coopsim.script.running import inside as process_of
+    from coopsim.script.task import Task
+
+    said = os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT)
+    if os.environ.get("DEBUG_OUT"):
+        said = os.open(os.environ["DEBUG_OUT"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        import faulthandler, signal
+        faulthandler.register(signal.SIGXCPU, said, chain=True)
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    sys.argv, sys.path[0] = [file, *arguments], str(Path(file).parent)
+    os.chdir(folder)
+    torch.cuda._is_in_bad_fork = lambda: False  # the stand-in driver has no context yet
+    each: list[list[int]] = []
+    end = TrainingSession.end
+
+    def ending(session: TrainingSession, error: BaseException | None = None) -> None:
+        try:
+            end(session, error)
+        finally:
+            stats = torch.cuda.memory_stats()
+            row = [stats[f"{kind}_bytes.all.peak"] for kind in ("allocated", "reserved")]
+            row += [stats["num_device_alloc"] + stats["num_device_free"], stats["num_alloc_retries"]]
+            each.append([*row, session.totals.planned_steps, session.replans])
+
+    TrainingSession.end = ending  # type: ignore[method-assign]
+    task = Task(CARD, plugin="coopsim.live.guest", told=json.dumps(told))
+    os.environ.update(task.variables(folder))
+    process = process_of._Process(task, folder)
+    process.begin(torch)
+    os.register_at_fork(after_in_child=process.forget)
+    why = ""
+    try:
+        runpy.run_path(file, run_name="__main__")
+    except SystemExit:
+        pass
+    except BaseException as error:
+        traceback.print_exc()
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+    found: Row = {"each": each, "why": why}
+    if process._plugin is not None:
+        said_by = process._plugin.end()
+        found |= {key: said_by[key] for key in ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")}
+        found["why"] = said_by["failed"] or why
+    Path(folder, "report").write_text(json.dumps(found), encoding="utf-8")
+
+
+# -- in the parent -----------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A process that has imported torch."""
+
+    def __init__(self) -> None:
+        environment = os.environ | phantom.environment(CARD) | phantom.compiler_caches() | corpus._QUIET
+        environment |= {"PYTHONPATH": str(ROOT), "PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
+        command = [sys.executable, __file__, "serve"]
+        self._child = subprocess.Popen(  # noqa: S603
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ran(self, file: Path, arguments: tuple[str, ...], told: Row) -> Row:
+        """What a run took."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        print(json.dumps([str(file), list(arguments), told]), file=self._child.stdin, flush=True)
+        found: Row = json.loads(self._child.stdout.readline())
+        return found
+
+
+def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
+    """In the least share in which all signatures of step have plans, with SPARE left."""
+    with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
+        recorded = Path(folder, "recorded")
+        found = server.ran(file, arguments, {"save": str(recorded)})
+        if found["why"] or not recorded.exists():
+            return {"why": f"recorded: {found['why']}"}
+        steps = plan_file.load(recorded)
+    peak = max(peak_bytes(signature.trace, 512) for signature in steps.signatures) + steps.header.others_bytes
+    for share in SHARES:
+        memory = peak * share // 100 // MIB * MIB
+        row: Row = {"share": share, "peak_bytes": peak, "budget_bytes": memory}
+        made = [
+            make.make(one, steps.header.policy, memory - memory // SPARE, steps.header.others_bytes, search=False)
+            for one in steps.signatures
+        ]
+        if all(one.signature.schedule is not None for one in made):
+            return row | figures(server.ran(file, arguments, {"memory": f"{memory // MIB}MiB"}), memory)
+    return row | {"why": f"no plan: {next(m.signature.why for m in made if m.signature.schedule is None)}"}
+
+
+def figures(found: Row, memory: int) -> Row:
+    """Of what a run took."""
+    each = found.pop("each", [])
+    row = {key: found.get(key) for key in COLUMNS if key in found} | {"planned_steps": found.get("planned_steps", 0)}
+    if not each:
+        return row
+    by_plan = next((i for i, step in enumerate(each) if step[4]), len(each))
+    row["first"] = round(max((step[1] for step in each[:by_plan]), default=0) / memory, 4)
+    row["later"] = round(max((step[1] for step in each[by_plan:]), default=0) / memory, 4)
+    last = max((i for i in range(1, len(each)) if each[i][5] > each[i - 1][5]), default=by_plan)
+    last = min(last + 1, len(each) - 1)  # the step after it takes what the new plan needs
+    row |= {"last_replan": last, "calls": each[-1][2] - each[last][2], "retries": each[-1][3] - each[last][3]}
+    return row | {"calls_last": each[-1][2] - each[max(len(each) - 6, 0)][2]}
+
+
+def rows(names: list[str]) -> Iterator[Row]:
+    """A row of each script that has none, or is named."""
+    known = {(row["script"], row["digest"]) for row in read()}
+    server: Server | None = None
+    scripts = {script.name: script for script in corpus.corpus() if not script.missing}
+    with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
+        for name, replaced in cases().items():
+            script = scripts[name]
+            file = Path(folder, script.file.name)
+            file.write_text(text(script, replaced), encoding="utf-8")
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+            if (names and name not in names) or (not names and (name, digest) in known):
+                continue
+            server = server or Server()
+            yield {"script": name, "digest": digest} | measured(server, file, script.arguments)
+
+
+def read() -> list[dict[str, str]]:
+    """The rows that there are."""
+    if not OUT.exists():
+        return []
+    with OUT.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(names: list[str]) -> None:
+    """Write each row as it is found."""
+    for row in rows(names):
+        print(*(f"{key}={row[key]}" for key in COLUMNS if row.get(key) not in (None, "")), flush=True)
+        new = {key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS}
+        with open("/tmp/first_steps.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = [r for r in read() if r["script"] != new["script"]]
+            with files.replacing(OUT) as part, part.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(sorted([*known, new], key=lambda r: r["script"]))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["serve"]:
+            serve()
+        case names:
+            main(names)
