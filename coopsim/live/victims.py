@@ -7,7 +7,7 @@ Call.cost: in ns in steps that were recorded, else in bytes. A call is an op tha
 from collections.abc import Collection, Iterable, Iterator
 
 from coopsim.live.residency import Residency, Where
-from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, TrackedValue
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, Value
 from coopsim.types import Role
 
 _ANCESTORS = 32  #: calls that a score adds up, at most
@@ -24,14 +24,14 @@ class Victims:
     def __init__(self, residency: Residency, storages: TrackedStorages, least_bytes: float) -> None:
         self._residency, self._storages, self._least_bytes = residency, storages, least_bytes
         self.now = 0
-        self._ends: set[TrackedValue] = set()
+        self._ends: set[Value] = set()
 
     def op_begins(self) -> None:
         """Count the op that runs next."""
         self.now += 1
         self._ends = set()
 
-    def end(self, values: Iterable[TrackedValue]) -> None:
+    def end(self, values: Iterable[Value]) -> None:
         """Take note that the running op overwrites these values, which no call of the step can make."""
         self._ends = set(values)
 
@@ -57,11 +57,11 @@ class Victims:
         found = [tracked for tracked in self.movable(protected) if self._can_be_made(tracked)]
         return {tracked: self._cost(tracked) / (self.now - tracked.touched + 1) for tracked in found}
 
-    def roots(self, tracked: TrackedStorage) -> list[TrackedValue]:
+    def roots(self, tracked: TrackedStorage) -> list[Value]:
         """The roots of a tracked: the values that it is recomputed from in the end, which no call of the step makes."""
-        found: list[TrackedValue] = []
-        seen: set[TrackedValue] = set()
-        stack: list[TrackedValue] = [(tracked, tracked.version)]
+        found: list[Value] = []
+        seen: set[Value] = set()
+        stack: list[Value] = [(tracked, tracked.version)]
         while stack:
             value = stack.pop()
             if value not in seen:
@@ -73,7 +73,7 @@ class Victims:
                     stack += call.reads
         return found
 
-    def frontier(self, root: TrackedValue) -> list[TrackedValue] | None:
+    def frontier(self, root: Value) -> list[Value] | None:
         """The values with memory that cannot be made again without a root; None if others have to be made from it."""
         lost, found = {root: True}, []
         for tracked in self._storages.all:
@@ -91,7 +91,7 @@ class Victims:
                     found.append(value)
         return found
 
-    def _is_lost(self, value: TrackedValue, lost: dict[TrackedValue, bool]) -> bool:
+    def _is_lost(self, value: Value, lost: dict[Value, bool]) -> bool:
         """Whether a value has no memory and is made from those that are True in `lost`, where what it finds goes."""
         stack = [value]
         while stack:
@@ -108,15 +108,15 @@ class Victims:
                 lost[value] = any(lost[read] for read in reads)
         return lost[value]
 
-    def hang_on_ends(self) -> list[TrackedValue]:
+    def hang_on_ends(self) -> list[Value]:
         """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
         if not self._ends:
             return []
         found = []
         for tracked in self._residency.evicted.values():
             if tracked.ref() is not None and not self._residency.on_host((tracked, tracked.version)):
-                seen: set[TrackedValue] = set()
-                stack: list[TrackedValue] = [(tracked, tracked.version)]
+                seen: set[Value] = set()
+                stack: list[Value] = [(tracked, tracked.version)]
                 while stack:
                     value = stack.pop()
                     if value in self._ends:
@@ -144,7 +144,7 @@ class Victims:
     def _cost(self, tracked: TrackedStorage) -> int:
         """The cost of recomputing a tracked storage, with the evicted values that it is made from."""
         calls: dict[Call, None] = {}
-        stack: list[TrackedValue] = [(tracked, tracked.version)]
+        stack: list[Value] = [(tracked, tracked.version)]
         while stack and len(calls) < _ANCESTORS:
             value = stack.pop()
             call = value[0].makers.get(value[1])

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
-from coopsim.sweep.grid import Setting
 from coopsim.types import CoopsimError
 
 Row = dict[str, Any]
@@ -109,6 +108,7 @@ def key(*what: Any) -> str:
     """
     from coopsim.kernel import sources
     from coopsim.policies._foreign import fingerprint
+    from coopsim.sweep.grid import Setting
     from coopsim.version import __version__
 
     def plain(value: Any) -> Any:
