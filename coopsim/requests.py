@@ -86,6 +86,11 @@ class Requests:
         end[self.rows[gives, NUMBER]] = gives
         return self.rows[start, AMOUNT], start, end
 
+    def held(self, row: int) -> Ints:
+        """The numbers of the allocations that are held after a row."""
+        _, start, end = self.lifetimes()
+        return np.flatnonzero((start <= row) & (end > row))
+
     def peak_bytes(self, granule: int = 1) -> int:
         """The most bytes that are held at once, each allocation rounded up to `granule`: no allocator can go below.
 

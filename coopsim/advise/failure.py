@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coopsim.advise.growth import Growth, growth
 from coopsim.allocators.caching.api import CachingAllocator, Segment
 from coopsim.allocators.caching.driver import CUDA
-from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, FREE, KIND, NUMBER, STREAM
+from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, KIND, NUMBER, STREAM
 from coopsim.requests import Requests
 from coopsim.snapshot.model import Snapshot
 
@@ -215,15 +215,6 @@ def _held(requests: Requests, row: int, addresses: NDArray[np.int64]) -> dict[tu
 
     Addresses of both kinds of segment may coincide, so each label is entered for both.
     """
-    found: dict[int, int] = {}
-    for kind, number, address in zip(
-        requests.rows[: row + 1, KIND].tolist(),
-        requests.rows[: row + 1, NUMBER].tolist(),
-        addresses.tolist(),
-        strict=True,
-    ):
-        if kind == ALLOCATE:
-            found[number] = address
-        elif kind == FREE:
-            found.pop(number, None)
-    return {(space, a): requests.labels[n] for n, a in found.items() if a >= 0 for space in (False, True)}
+    _, start, _ = requests.lifetimes()
+    held = [(number, int(addresses[start[number]])) for number in requests.held(row).tolist()]
+    return {(space, a): requests.labels[n] for n, a in held if a >= 0 for space in (False, True)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopsim.kernel.rows import ALLOCATE, FREE, KIND, NUMBER
+from coopsim.kernel.rows import ALLOCATE, KIND, NUMBER
 from coopsim.requests import Requests
 from coopsim.snapshot.loop import Loop
 from coopsim.snapshot.loop import loop as find_loop
@@ -44,13 +44,8 @@ def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
     loop = find_loop(snapshot.events[: last + 1])
     if loop is None:
         return None
-    held: dict[int, int] = {}  # allocation number: its row
-    for at, (kind, number) in enumerate(requests.rows[: row + 1, [KIND, NUMBER]].tolist()):
-        if kind == ALLOCATE:
-            held[number] = at
-        elif kind == FREE:
-            held.pop(number, None)
-    sizes, _, _ = requests.lifetimes()
+    sizes, start, _ = requests.lifetimes()
+    held = {number: int(start[number]) for number in requests.held(row).tolist()}  # the row of each
     if not loop.is_own and not _frees(loop, requests, row, held):
         return None
     final = dict(loop.of.values())  # the last iteration of each line

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate.contexts import READINGS
+from coopsim.calibrate.parts import READINGS
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:

@@ -4,7 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coopsim.calibrate import shapes
-from coopsim.calibrate.contexts import READINGS
+
+#: The readings of the context: after what, and which libraries have been used by then (phantom/context.py).
+READINGS: dict[str, tuple[str, ...]] = {
+    "first tensor": (),
+    "matrix product": ("cublas",),
+    "convolution": ("cudnn",),
+    "transformer with optimizer": ("cublas", "cublaslt"),
+    "linear algebra": ("cusolver",),
+    "FFT": ("cufft",),
+}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from coopsim.live.host.area import HostArea, HostBytes
 from coopsim.live.host.copies import Allocate, Copies, OnHost, bytes_of
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
-from coopsim.live.tracked import TrackedStorage, TrackedValue
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 
@@ -42,7 +42,7 @@ class Residency:
         self.copies = Copies(area, self._streams_seen)
         self.evictions = self.recomputes = 0
 
-    def where(self, value: TrackedValue) -> Where:
+    def where(self, value: Value) -> Where:
         """Where a value is."""
         if self.memory_of(value) is not None:
             return Where.DEVICE
@@ -55,7 +55,7 @@ class Residency:
 
     # -- on the device -----------------------------------------------------------------------------------------------
 
-    def memory_of(self, value: TrackedValue) -> torch.UntypedStorage | None:
+    def memory_of(self, value: Value) -> torch.UntypedStorage | None:
         """A storage that has the bytes of a value: the one held for it, or the program's; None if there is none."""
         tracked, version = value
         held = tracked.held.get(version)
@@ -77,7 +77,7 @@ class Residency:
         copied = storage is not None and self.copies.reads(storage)
         return tracked.pinned or copied or (self.streams is not None and self.streams.needs(tracked))
 
-    def evict(self, value: TrackedValue) -> None:
+    def evict(self, value: Value) -> None:
         """Free the memory of a value: let go of it if it is held, and empty its storage if that has this version.
 
         The storage keeps its memory if it must stay; a value without memory is left as it is.
@@ -95,7 +95,7 @@ class Residency:
         self.ledger.emptied(storage)
         self.evictions += 1
 
-    def assign(self, value: TrackedValue, storage: torch.UntypedStorage) -> None:
+    def assign(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Give a value's bytes to the program's storage if that is empty and has this version; else hold them."""
         tracked, version = value
         theirs = tracked.ref() if tracked.version == version else None
@@ -127,7 +127,7 @@ class Residency:
 
     # -- on the host -------------------------------------------------------------------------------------------------
 
-    def on_host(self, value: TrackedValue) -> bool:
+    def on_host(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
         tracked, version = value
         return self._on_host.has(value) or self.copies.has((tracked.number, version))
@@ -158,20 +158,20 @@ class Residency:
         self.evict((tracked, tracked.version))
         return True
 
-    def offload(self, value: TrackedValue, at: int) -> None:
+    def offload(self, value: Value, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
         tracked, version = value
         storage = tracked.ref()
         if storage is not None and tracked.version == version and not (tracked.evicted or self.must_stay(tracked)):
             self.copies.offload((tracked.number, version), storage, at)
 
-    def evict_offloaded(self, value: TrackedValue) -> None:
+    def evict_offloaded(self, value: Value) -> None:
         """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
         tracked, version = value
         if not tracked.evicted and not tracked.pinned and self.copies.finish_offload((tracked.number, version)):
             self.evict(value)
 
-    def fetch(self, value: TrackedValue, allocate: Allocate) -> None:
+    def fetch(self, value: Value, allocate: Allocate) -> None:
         """Begin to fetch a value that is on the host only, to memory that `allocate` gives."""
         tracked, version = value
         if tracked.evicted and self._on_host.has(value):
@@ -184,7 +184,7 @@ class Residency:
             if fetched is not None:
                 self.enter(fetched)
 
-    def arrive(self, value: TrackedValue) -> None:
+    def arrive(self, value: Value) -> None:
         """Wait for a value that is on its way, and hand its memory to the program's storage."""
         tracked, version = value
         storage = self.copies.arrive((tracked.number, version))
@@ -234,7 +234,7 @@ class Residency:
         if self.streams is not None:
             self.streams.end()
 
-    def _hand_over(self, value: TrackedValue, storage: torch.UntypedStorage) -> None:
+    def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:
         if self.streams is not None:
             self.streams.after_again(())
         self.ledger.ours(storage)

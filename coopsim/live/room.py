@@ -17,7 +17,7 @@ from coopsim.live.host.sender import Sender
 from coopsim.live.residency import Residency
 from coopsim.live.roots import Roots
 from coopsim.live.streams import guard
-from coopsim.live.tracked import TrackedStorage, TrackedStorages, TrackedValue
+from coopsim.live.tracked import TrackedStorage, TrackedStorages, Value
 from coopsim.live.victims import Victims
 from coopsim.text import human
 
@@ -73,7 +73,7 @@ class Room:
         self.over_cap = False
         self._for_room = 0  # bytes evicted because the allocator could not use what was free
         self._kept: list[torch.UntypedStorage] = []
-        self._held: list[TrackedValue] = []  # by a plan that was left, the largest last
+        self._held: list[Value] = []  # by a plan that was left, the largest last
 
     # -- what the step goes by ---------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Room:
         """Send nothing, as the plan has its own copies, and keep to the cap. storages: that may be moved."""
         self._phase, self._planned = _Phase.BY_PLAN, storages
 
-    def go_on_demand(self, held: Iterable[TrackedValue] = ()) -> None:
+    def go_on_demand(self, held: Iterable[Value] = ()) -> None:
         """Send, evict and raise the cap as need be, as the step goes on without a plan.
 
         held: by a plan until now, to make others from; where room is short, those that can be made again are let go.

@@ -12,7 +12,7 @@ import torch
 from coopsim.live import emptied
 from coopsim.live.residency import Residency
 from coopsim.live.streams import guard
-from coopsim.live.tracked import TrackedStorage, TrackedValue
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.live.victims import Victims
 from coopsim.observe.torch_private import storage_at, storage_use_count
 from coopsim.types import Role
@@ -39,10 +39,10 @@ class Roots:
             TrackedStorage, tuple[int, torch.UntypedStorage]
         ] = {}  # version and storage, which the program has
         self._large: list[TrackedStorage] = []  # of these, those that are not small
-        self._kept: dict[TrackedValue, int] = {}  # what only we have, with its bytes
+        self._kept: dict[Value, int] = {}  # what only we have, with its bytes
         self._looks = 0
 
-    def read(self, found: Iterable[TrackedValue]) -> None:
+    def read(self, found: Iterable[Value]) -> None:
         """Take note of the roots among the values that an op reads."""
         for tracked, version in found:
             if version in tracked.makers or tracked in self._read or version in tracked.held:
@@ -63,15 +63,15 @@ class Roots:
             tracked.held[tracked.version] = copy(known[1])
             self._kept[tracked, tracked.version] = tracked.nbytes
 
-    def overwritten(self, value: TrackedValue) -> bool:
+    def overwritten(self, value: Value) -> bool:
         """Whether an op that overwrites a value makes what comes from it impossible to recompute."""
         return value[1] not in value[0].makers and value not in self._kept
 
-    def has(self, root: TrackedValue) -> bool:
+    def has(self, root: Value) -> bool:
         """Whether a root is kept here if the program frees it."""
         return root in self._kept or (root[0] in self._read and self._read[root[0]][0] == root[1])
 
-    def lose(self, overwritten: Iterable[TrackedValue]) -> None:
+    def lose(self, overwritten: Iterable[Value]) -> None:
         """Take note that the next op overwrites values; nothing is evicted that comes from them."""
         for value in overwritten:
             if self._read.pop(value[0], None) is not None:
@@ -124,13 +124,13 @@ class Roots:
         tracked.held[version] = own
         self._kept[tracked, version] = tracked.nbytes
 
-    def _pass_on(self, frontier: Iterable[TrackedValue]) -> None:
+    def _pass_on(self, frontier: Iterable[Value]) -> None:
         """Let values be roots that could be made until now."""
         for tracked, version in frontier:
             del tracked.makers[version]
         self.read(frontier)
 
-    def _drop(self, value: TrackedValue) -> None:
+    def _drop(self, value: Value) -> None:
         del self._kept[value]
         tracked, version = value
         storage = tracked.held.pop(version, None)

@@ -118,7 +118,7 @@ def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.Unty
     return storage
 
 
-TrackedValue = tuple[TrackedStorage, int]  #: a version of a storage's bytes
+Value = tuple[TrackedStorage, int]  #: a version of a storage's bytes
 
 
 class Spec:
@@ -156,9 +156,9 @@ class Call:
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    reads: list[TrackedValue] = field(default_factory=list)
+    reads: list[Value] = field(default_factory=list)
     mutates: list[TrackedStorage] = field(default_factory=list)
-    writes: list[TrackedValue] = field(default_factory=list)
+    writes: list[Value] = field(default_factory=list)
     results: list[TrackedStorage | None] = field(
         default_factory=list
     )  #: by position, of the device's tensors among the results
@@ -178,7 +178,7 @@ class Call:
         cost = sum(tracked.nbytes for tracked, _ in (*self.reads, *written))
         self.has_made([storages.get(s) for s in results], written, cost)
 
-    def has_made(self, results: list[TrackedStorage | None], writes: list[TrackedValue], cost: int) -> None:
+    def has_made(self, results: list[TrackedStorage | None], writes: list[Value], cost: int) -> None:
         """Enter what the call made, and its cost; with it the call becomes the maker of its `writes`."""
         self.results, self.writes, self.cost = results, writes, cost
         for tracked, version in writes:

@@ -15,7 +15,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.operands import can_start_again, change, on_device
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
-from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedValue
+from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 MakeRoom = Callable[
@@ -38,7 +38,7 @@ class Values:
 
     def materialize(
         self,
-        wanted: Iterable[TrackedValue],
+        wanted: Iterable[Value],
         room: MakeRoom = _no_room,
         now: int = 0,
         protected: Collection[TrackedStorage] = (),
@@ -74,9 +74,7 @@ class Values:
         for tracked, version in ours:
             tracked.held.pop(version, None)
 
-    def _to_run(
-        self, wanted: Iterable[TrackedValue], room: MakeRoom, protected: Collection[TrackedStorage]
-    ) -> list[Call]:
+    def _to_run(self, wanted: Iterable[Value], room: MakeRoom, protected: Collection[TrackedStorage]) -> list[Call]:
         """The calls that make those of these values that have no memory, in an order in which they can run.
 
         Values that are on the host are fetched; these need no call. What a call reads first is made first: in sums of
@@ -95,7 +93,7 @@ class Values:
                 stack += reversed(reads)
         return list(found)
 
-    def _is_missing(self, value: TrackedValue, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:
+    def _is_missing(self, value: Value, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:
         """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
         where = self.residency.where(value)
         if where is Where.HOST:
@@ -104,7 +102,7 @@ class Values:
             self.residency.arrive(value)
         return where is Where.NOWHERE
 
-    def _maker(self, value: TrackedValue) -> Call:
+    def _maker(self, value: Value) -> Call:
         tracked, version = value
         if version not in tracked.makers:
             raise LiveError("a value was evicted that nothing in this step makes; please report this program")
@@ -113,8 +111,8 @@ class Values:
     def run(
         self,
         call: Call,
-        targets: Sequence[TrackedValue],
-        takeovers: Collection[TrackedValue],
+        targets: Sequence[Value],
+        takeovers: Collection[Value],
         protected: Collection[TrackedStorage] = (),
     ) -> None:
         """Run a call again, all of whose operands have memory, and keep `targets` of its results.
@@ -231,7 +229,7 @@ class Values:
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, protected).untyped_storage()
         return found
 
-    def fetch(self, value: TrackedValue, protected: Collection[TrackedStorage] = ()) -> None:
+    def fetch(self, value: Value, protected: Collection[TrackedStorage] = ()) -> None:
         """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
         self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 

@@ -7,7 +7,7 @@ Call.cost: in ns in steps that were recorded, else in bytes. A call is an op tha
 from collections.abc import Collection, Iterable, Iterator
 
 from coopsim.live.residency import Residency, Where
-from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, TrackedValue
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages, Value
 from coopsim.types import Role
 
 _NEAR = 32  #: calls, within which a value can be recomputed that is evicted at ease
@@ -24,14 +24,14 @@ class Victims:
     def __init__(self, residency: Residency, storages: TrackedStorages, least_bytes: float) -> None:
         self._residency, self._storages, self._least_bytes = residency, storages, least_bytes
         self.now = 0
-        self._ends: set[TrackedValue] = set()
+        self._ends: set[Value] = set()
 
     def op_begins(self) -> None:
         """Count the op that runs next."""
         self.now += 1
         self._ends = set()
 
-    def end(self, values: Iterable[TrackedValue]) -> None:
+    def end(self, values: Iterable[Value]) -> None:
         """Take note that the running op overwrites these values, which no call of the step can make."""
         self._ends = set(values)
 
@@ -70,17 +70,17 @@ class Victims:
         costs = ((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
         return {tracked: cost / (self.now - tracked.touched + 1) for tracked, cost in costs}
 
-    def can_be_made(self, value: TrackedValue) -> bool:
+    def can_be_made(self, value: Value) -> bool:
         """Whether a value can be recomputed, now and after the running op: its roots are others, and have memory."""
         return all(
             root != value and self._residency.memory_of(root) is not None and root not in self._ends
             for root in self.roots(value)
         )
 
-    def roots(self, value: TrackedValue) -> list[TrackedValue]:
+    def roots(self, value: Value) -> list[Value]:
         """The roots of a value: those that it is recomputed from in the end, which no call of the step makes."""
-        found: list[TrackedValue] = []
-        seen: set[TrackedValue] = set()
+        found: list[Value] = []
+        seen: set[Value] = set()
         stack = [value]
         while stack:
             value = stack.pop()
@@ -93,7 +93,7 @@ class Victims:
                     stack += call.reads
         return found
 
-    def frontier(self, root: TrackedValue) -> list[TrackedValue] | None:
+    def frontier(self, root: Value) -> list[Value] | None:
         """The values with memory that cannot be made again without a root; None if others have to be made from it."""
         lost, found = {root: True}, []
         for tracked in self._storages.all:
@@ -111,7 +111,7 @@ class Victims:
                     found.append(value)
         return found
 
-    def _is_lost(self, value: TrackedValue, lost: dict[TrackedValue, bool]) -> bool:
+    def _is_lost(self, value: Value, lost: dict[Value, bool]) -> bool:
         """Whether a value has no memory and is made from those that are True in `lost`, where what it finds goes."""
         stack = [value]
         while stack:
@@ -128,15 +128,15 @@ class Victims:
                 lost[value] = any(lost[read] for read in reads)
         return lost[value]
 
-    def hang_on_ends(self) -> list[TrackedValue]:
+    def hang_on_ends(self) -> list[Value]:
         """Evicted values that cannot be recomputed once the running op has overwritten its operands; [] if none."""
         if not self._ends:
             return []
         found = []
         for tracked in self._residency.evicted.values():
             if tracked.ref() is not None and not self._residency.on_host((tracked, tracked.version)):
-                seen: set[TrackedValue] = set()
-                stack: list[TrackedValue] = [(tracked, tracked.version)]
+                seen: set[Value] = set()
+                stack: list[Value] = [(tracked, tracked.version)]
                 while stack:
                     value = stack.pop()
                     if value in self._ends:
@@ -167,7 +167,7 @@ class Victims:
         None if that takes more calls than these; with `most`, the cost of so many.
         """
         found: dict[Call, None] = {}
-        stack: list[TrackedValue] = [(tracked, tracked.version)]
+        stack: list[Value] = [(tracked, tracked.version)]
         while stack:
             value = stack.pop()
             call = value[0].makers.get(value[1])

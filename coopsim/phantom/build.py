@@ -187,8 +187,7 @@ class _Build:
     def _cc(self, *arguments: str) -> None:
         run = subprocess.run([self.cc, *arguments], check=False, capture_output=True, text=True)  # noqa: S603
         if run.returncode:
-            first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:200])
-            raise PhantomError(f"{self.cc} cannot compile the phantom GPU: {first}")
+            raise PhantomError(f"{self.cc} cannot compile the phantom GPU: {compilers.first_error(run.stderr)}")
 
 
 def _with_known(soname: str, symbols: dict[str, str]) -> dict[str, str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from coopsim.files import why_not
-from coopsim.sweep.grid import Setting
 from coopsim.types import CoopsimError
 
 Row = dict[str, Any]
@@ -109,6 +108,7 @@ def key(*what: Any) -> str:
     """
     from coopsim.kernel import sources
     from coopsim.policies._foreign import fingerprint
+    from coopsim.sweep.grid import Setting
     from coopsim.version import __version__
 
     def plain(value: Any) -> Any:

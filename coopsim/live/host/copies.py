@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from coopsim.live.host.area import BACK, OUT, HostArea, HostBytes, Mark
-from coopsim.live.tracked import TrackedStorage, TrackedValue
+from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -141,7 +141,7 @@ class OnHost:
         """All tracked storages that have a copy here."""
         return list(self._copies)
 
-    def has(self, value: TrackedValue) -> bool:
+    def has(self, value: Value) -> bool:
         """Whether a value is here."""
         tracked, version = value
         return tracked in self._copies and tracked.version == version
