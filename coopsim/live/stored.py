@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from coopsim.live import device as devices
 from coopsim.live import plan_file
-from coopsim.live.device import GRANULE, card, is_timed
+from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import PRICED_ON
@@ -117,9 +118,9 @@ class Loaded:
     def _matching(self, device: str) -> list[Signature]:
         if device != self._file.header.device:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
-        if self._cached and self._file.header.card != card(device):
+        if self._cached and self._file.header.card != devices.card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        timed, here = is_timed(device), card(device)
+        timed, here = devices.is_timed(device), devices.card(device)
         found = [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
         for signature in found:
             signature.priced = not timed or signature.first or signature.trace.header.get(PRICED_ON) == here

@@ -79,3 +79,31 @@ def test_a_program_that_empties_the_cache_itself_keeps_its_plan(child: Runner) -
     found, validated, _ = child(REPLAN + STEADY.format(1, 0, 1e18))
     assert validated
     assert {plan["margin"] for plan in found} == {0}
+
+
+REPRICED = """
+from dataclasses import replace
+class Later:
+    alive, asked = True, []
+    def ask(self, signature, question): self.asked.append((signature, question))
+    def answers(self):
+        asked, self.asked = self.asked, []
+        return [(signature, question, question.run()) for signature, question in asked]
+def repriced(background):
+    trace = synth.chain(24)
+    trace = replace(trace, cost_ns=trace.cost_ns * 100)
+    kind = Signature(trace, [], 1, peak_bytes(trace, 512), priced=False)
+    planning = Planning("foresight-offline", int(1.5 * schedules.least(trace).nbytes), None, background=background)
+    planning.plan(kind)
+    planning.reprice(kind, {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}, "")
+    found = [kind.state.schedule.overhead, kind.plan.time.gpu_overhead]
+    planning.take()
+    return [*found, kind.state.schedule.overhead, kind.plan.time.gpu_overhead, kind.state.validated, kind.priced]
+"""
+
+
+def test_a_plan_that_is_priced_anew_gives_way_to_a_cheaper_one_also_in_the_background(child: Runner) -> None:
+    here, later = child(f"{REPLAN}{REPRICED}answer([repriced(None), repriced(Later())])")
+    assert here[:2] == here[2:4] == later[2:4]
+    assert later[0] == later[1] > later[2] + 0.01
+    assert here[4:] == later[4:] == [False, True]
