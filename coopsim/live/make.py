@@ -90,9 +90,7 @@ def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None
     return replace(signature, schedule=None if why else schedule, why=why)
 
 
-def _in_place(
-    signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None, ops: int
-) -> Planned:
+def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None, ops: int) -> Planned:
     """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
     found: list[tuple[int, Planned]] = []
     made, op_log = signature, cast("Any", signature.op_log)
