@@ -7,9 +7,9 @@ Each script, larger and longer as first_steps.toml says, is recorded on the phan
 run --gpu h100-80gb --memory B --no-cache` runs it. B is the least of SHARES of its peak in which all of its step
 signatures have plans that leave 1/SPARE of it. A row has the peak of reserved bytes ÷ B of the steps before the first
 by plan, and from then on; the driver's calls for memory, and retries, after the step that followed the last replanning
-(`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed. A script that has a row and
-reads the same is not run again, unless it is named. Processes are forks of one that has imported torch and
-transformers, and are ended after SECONDS of processor time.
+(`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed. A
+script that has a row and reads the same is not run again, unless it is named. Processes are forks of one that has
+imported torch and transformers, and are ended after SECONDS of processor time.
 """
 
 import csv
