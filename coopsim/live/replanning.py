@@ -25,7 +25,8 @@ def exceeding(
 ) -> list[int]:
     """Margins of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
 
-    The first that makes another plan counts: where tensors are few and large, small ones make the same. once: no other step of the signature can show whether a smaller one would do.
+    The first that makes another plan counts: where tensors are few and large, small ones make the same. once: no other
+    step of the signature can show whether a smaller one would do.
     """
     state.fail(excess, ran_out=ran_out)
     growth = p.margin_growth_once if once or ran_out else p.margin_growth

@@ -3,16 +3,16 @@
     python experiments/live/first_steps.py [NAME...]     # writes experiments/expected/live/first_steps.csv
     python experiments/live/first_steps.py table
 
-Each script, larger and longer as first_steps.toml says, runs on the phantom GPU as it is, and then as `coopsim live run
---gpu h100-80gb --memory B --no-cache` runs it: in a share of its plain peak, the least of SHARES in which its steps go
-by a plan to the end. A row has the peak of reserved bytes ÷ B of the steps before the first plan, and of those after;
-the driver's calls for memory after the step in which a plan was last made anew; or why the script failed. A script that
-has a row and reads the same, with the same replacements, is not run again, unless it is named. Processes are forks of
-one that has imported torch and transformers.
+Each script, larger and longer as first_steps.toml says, is recorded on the phantom GPU, and then runs as `coopsim live
+run --gpu h100-80gb --memory B --no-cache` runs it. B is the least of SHARES of its peak in which all of its step
+signatures have plans that leave 1/SPARE of it. A row has the peak of reserved bytes ÷ B of the steps before the first
+by plan, and from then on; the driver's calls for memory, and retries, after the step that followed the last replanning
+(`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed. A
+script that has a row and reads the same is not run again, unless it is named. Processes are forks of one that has
+imported torch and transformers, and are ended after SECONDS of processor time.
 """
 
 import csv
-import fcntl
 import gc
 import hashlib
 import json
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ COLUMNS = (
     *("last_replan", "calls", "retries", "calls_last", "predicted_overhead", "unplanned"),
     *("deviations", "deviated", "why", "digest"),
 )
+REPORTED = ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")
 _LOOP = re.compile(r"^for (\w+) in range\([2-6]\):", re.MULTILINE)
 Row = dict[str, Any]
 
@@ -109,10 +110,6 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
     from coopsim.script.task import Task
 
     said = os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT)
-    if os.environ.get("DEBUG_OUT"):
-        said = os.open(os.environ["DEBUG_OUT"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        import faulthandler, signal
-        faulthandler.register(signal.SIGXCPU, said, chain=True)
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     os.dup2(said, 1)
     os.dup2(said, 2)
@@ -148,7 +145,7 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
     found: Row = {"each": each, "why": why}
     if process._plugin is not None:
         said_by = process._plugin.end()
-        found |= {key: said_by[key] for key in ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")}
+        found |= {key: said_by[key] for key in REPORTED}
         found["why"] = said_by["failed"] or why
     Path(folder, "report").write_text(json.dumps(found), encoding="utf-8")
 
@@ -209,7 +206,8 @@ def figures(found: Row, memory: int) -> Row:
     last = max((i for i in range(1, len(each)) if each[i][5] > each[i - 1][5]), default=by_plan)
     last = min(last + 1, len(each) - 1)  # the step after it takes what the new plan needs
     row |= {"last_replan": last, "calls": each[-1][2] - each[last][2], "retries": each[-1][3] - each[last][3]}
-    return row | {"calls_last": each[-1][2] - each[max(len(each) - 6, 0)][2]}
+    follow = [i for i in range(2, len(each)) if each[i][4] == each[i - 1][4] + 1 == each[i - 2][4] + 2]
+    return row | {"calls_last": sum(each[i][2] - each[i - 1][2] for i in follow[-5:])}
 
 
 def rows(names: list[str]) -> Iterator[Row]:
@@ -237,23 +235,55 @@ def read() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def table(rows: list[dict[str, str]]) -> str:
+    """For the page: how many scripts did what is wanted, and which did not."""
+    planned = [row for row in rows if row["budget_bytes"] and not row["why"].startswith("no plan")]
+    good = [row for row in planned if not row["why"]]
+    by_plan = [row for row in good if row["planned_steps"] != "0"]
+    lines = ["| of the scripts | that | do | but not |", "| --- | --- | --- | --- |"]
+    for of, among, that, does in (
+        ("with plans", planned, "run to their end", lambda row: not row["why"]),
+        ("that do", good, f"reserve at most {MOST} of the budget before the first step by plan", _kept("first")),
+        ("that do", good, "go by plan", lambda row: row["planned_steps"] != "0"),
+        ("that go by plan", by_plan, f"reserve at most {MOST} of the budget from then on", _kept("later")),
+        (
+            "that go by plan",
+            by_plan,
+            "call the driver no more in the last five steps by plan that follow another",
+            _is_steady,
+        ),
+    ):
+        rest = ", ".join(f"`{row['script']}`" for row in among if not does(row))
+        lines.append(f"| {len(among)} {of} | {that} | {sum(map(does, among))} | {rest} |")
+    return "\n".join(lines)
+
+
+def _kept(which: str) -> Callable[[dict[str, str]], bool]:
+    return lambda row: float(row[which]) <= MOST
+
+
+def _is_steady(row: dict[str, str]) -> bool:
+    return row["calls_last"] == "0"
+
+
 def main(names: list[str]) -> None:
-    """Write each row as it is found."""
+    """Write each row as it is found, and put the table into its page."""
     for row in rows(names):
         print(*(f"{key}={row[key]}" for key in COLUMNS if row.get(key) not in (None, "")), flush=True)
         new = {key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS}
-        with open("/tmp/first_steps.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            known = [r for r in read() if r["script"] != new["script"]]
-            with files.replacing(OUT) as part, part.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(sorted([*known, new], key=lambda r: r["script"]))
+        known = [r for r in read() if r["script"] != new["script"]]
+        with files.replacing(OUT) as part, part.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(sorted([*known, new], key=lambda r: r["script"]))
+    write_section("first steps", table(read()), DOCS / "live-measured.md")
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["serve"]:
             serve()
+        case ["table"]:
+            write_section("first steps", table(read()), DOCS / "live-measured.md")
         case names:
             main(names)
