@@ -152,14 +152,14 @@ def text_of(report: "Report") -> str:
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
         rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
-        rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
-    if report.no_backward > (_CALLS if failed else 0):
-        calls = _count(report.no_backward, "call")
-        rows.append(("no backward", f"pass after {calls} of models: torch.no_grad() around them keeps nothing for one"))
+    rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
     if of.get("with_gradients"):
         rows.append(("", "with gradients: without torch.no_grad() it keeps what a backward pass would need"))
     if of.get("left_bytes") and not report.growth:
         rows.append(("", f"leaves {human(of['left_bytes'])} allocated each time"))
+    if report.no_backward > (_CALLS if failed else 0):
+        calls = _count(report.no_backward, "call")
+        rows.append(("no backward", f"pass follows {calls} of models with gradients: torch.no_grad() is missing"))
     rows += words.of_unused(report.unused)
     rows += words.of_host(report.host)
     rows += phantom_growth.rows(report)
