@@ -20,6 +20,8 @@ from coopsim.types import CoopsimError
 if TYPE_CHECKING:
     from coopsim.script import OutOfMemory, Report, Script
 
+_CALLS = 3  #: of models before the first backward pass of a step, that are nothing unusual
+
 
 def run(args: argparse.Namespace) -> int:
     from coopsim.script import Script, record, with_other_bound
@@ -150,11 +152,14 @@ def text_of(report: "Report") -> str:
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
         rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
-        rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
+    rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
     if of.get("with_gradients"):
         rows.append(("", "with gradients: without torch.no_grad() it keeps what a backward pass would need"))
     if of.get("left_bytes") and not report.growth:
         rows.append(("", f"leaves {human(of['left_bytes'])} allocated each time"))
+    if report.no_backward > (_CALLS if failed else 0):
+        calls = _count(report.no_backward, "call")
+        rows.append(("no backward", f"pass follows {calls} of models with gradients: torch.no_grad() is missing"))
     rows += words.of_unused(report.unused)
     rows += words.of_host(report.host)
     rows += phantom_growth.rows(report)
@@ -211,7 +216,8 @@ def _phase(of: dict[str, int]) -> str:
 def _keeps(one: dict[str, Any]) -> str:
     """Return what a variable keeps of an evaluation's batches."""
     at = f" at {one['place']}" if one["place"] else ""
-    return f"{one['name']} ({one['kind']}){at}: {_count(one['tensors'], 'tensor')} of earlier batches"
+    kept = f"{_count(one['tensors'], 'tensor')} of earlier batches, {text.human(one['bytes'])}"
+    return f"{one['name']} ({one['kind']}){at}: {kept}"
 
 
 def _apart(report: "Report") -> list[tuple[str, str]]:

@@ -18,6 +18,10 @@ def rows(report: "Report") -> list[tuple[str, str]]:
     found = [("grows", f"{what} from step {grown['first']} to {grown['last']}{_end(report, grown)}")]
     found += [("", f"{human(one['bytes_per_step']):>10}  {_made(one)}") for one in grown["held"]]
     found += [("kept by" if i == 0 else "", _kept(one)) for i, one in enumerate(grown["kept_in"])]
+    if rate and not grown["kept_in"]:
+        found.append(
+            ("kept by", "no variable: a cycle of autograd's, as backward(create_graph=True) makes, or a library")
+        )
     return found
 
 

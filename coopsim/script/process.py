@@ -86,7 +86,8 @@ class ProcessReport:
     it cannot be observed on the phantom GPU, "" if it can; `compile_unmet`: why a graph of torch.compile could not be
     compiled here. `failure`: why watching it failed. `compile_asked`: whether a compiled function was called.
     `gave_up`: memory ran out in training, and no optimizer step followed. `last_value_read`: op and place of the last
-    read of a value that only a card would have. `trace`: what became of the trace (trace.py). `graphs_off`: Inductor
+    read of a value that only a card would have. `no_backward`: calls of models with gradients, where no backward pass
+    followed any. `trace`: what became of the trace (trace.py). `graphs_off`: Inductor
     was kept from making CUDA graphs. `plugin`: what the task's plugin reported.
     """
 
@@ -131,6 +132,7 @@ class ProcessReport:
     host: dict[str, Any] = field(default_factory=dict)
     unused: list[dict[str, Any]] = field(default_factory=list)
     input_sizes: dict[str, Any] | None = None
+    no_backward: int = 0
     peak_by_kind: dict[str, int] = field(default_factory=dict)
     growth: dict[str, Any] | None = None
     lost: dict[str, str] = field(default_factory=dict)

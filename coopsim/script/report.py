@@ -105,6 +105,7 @@ class Report:
     interrupted: bool = False
     ranks: tuple["Report", ...] = ()
     input_sizes: dict[str, Any] | None = None  #: of the models' inputs, where they vary (watching/calls.py)
+    no_backward: int = 0  #: calls of models with gradients, where no backward pass followed any
     host_ran_out: str = ""  #: where and how the host's memory ran out; "" if it did not
     evaluation_peaks: tuple[int, ...] = ()  #: peaks of allocated bytes, of each batch of an evaluation (peaks.py)
     evaluation_keeps: list[dict[str, Any]] = field(default_factory=list)  #: variables that keep some of each batch

@@ -289,6 +289,22 @@ def test_a_variable_is_deleted_after_its_last_use(file: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("best = copy(\n    a)\n", ("best = copy(\n    a)", "best")),
+        ("self.kept['best'] = a\n", ("self.kept['best'] = a", "self.kept['best']")),
+        ("best, least = a, b\n", ("", "")),
+        ("best = kept = a\n", ("", "")),
+        ("best.update(a)\n", ("", "")),
+    ],
+)
+def test_an_assignment_and_its_target(text: str, found: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    assert source.assigned_at(str(path), 1) == found
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "x = f()\ndef g():\n    return x\n",  # a function refers to it

@@ -13,7 +13,7 @@ from coopsim.fit.batch import Batch
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.patch import with_patch
 from coopsim.fit.proposals import Case, Proposals
-from coopsim.fit.remedies import checkpointing, lora, loss, microbatches, optimizers, precision
+from coopsim.fit.remedies import checkpointing, lora, loss, microbatches, optimizers, precision, unused
 from coopsim.fit.remedy import COUNTS_BATCHES
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
@@ -115,6 +115,14 @@ def test_a_remedy_is_found_and_its_lines_are_what_ran(
     subprocess.run(["patch", str(script)], input=done.patch, text=True, check=True, capture_output=True)
     patched = replace(done, changes=Changes(), texts=())
     assert apply(case.trials.script, patched).peak_device_bytes <= case.trials.script.total_bytes
+
+
+def test_a_copy_of_the_best_weights_goes_to_the_host(tmp_path: Path) -> None:
+    case = too_large(1750, tmp_path, "best.py")
+    [remedy] = case.drive(unused.propose(case))
+    assert remedy.lines == ("best = {key: value.cpu() for key, value in best.items()}",)
+    assert remedy.same_numbers
+    assert not remedy.stand_in
 
 
 IN_TRITON = """

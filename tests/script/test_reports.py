@@ -1,4 +1,4 @@
-"""Ten public reports of trouble with a GPU's memory: the smallest form of each, and what its thread found.
+"""Twenty public reports of trouble with a GPU's memory: the smallest form of each, and what its thread found.
 
 Written anew; the models are small, so that figures are those of our forms, not of the reports.
 """
@@ -80,6 +80,101 @@ for _ in range(10):
     optimizer.step()
 """
 
+SUM_OF_LOSSES = f"""{STEP}
+total = 0
+for _ in range(16):
+    loss = model(torch.zeros(64, 1024, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    total = total + loss
+"""
+
+GRADIENT_PENALTY = f"""{STEP}
+for _ in range(8):
+    x = torch.zeros(512, 1024, device="cuda", requires_grad=True)
+    model(x).tanh().square().mean().backward(create_graph=True)
+    (x.grad.norm() - 1).square().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+OUTPUTS_AND_LABELS = f"""{STEP}
+step()
+model.eval()
+outputs, labels = [], []
+with torch.no_grad():
+    for _ in range(8):
+        x = torch.zeros(1024, 1024, device="cuda")
+        outputs.append(model(x))
+        labels.append(x[:, :512].clone())
+"""
+
+METRIC_WITHOUT_RESET = f"""{STEP}
+class Metric:
+    def __init__(self):
+        self.preds = []
+    def update(self, preds):
+        self.preds.append(preds)
+metric = Metric()
+for epoch in range(3):
+    model.train()
+    step()
+    model.eval()
+    with torch.no_grad():
+        for _ in range(4):
+            metric.update(model(torch.zeros(2048, 1024, device="cuda")))
+model.train()
+step()
+"""
+
+REPLAY = f"""{STEP}
+from collections import deque
+class Replay:
+    def __init__(self):
+        self.memory = deque(maxlen=100_000)
+    def push(self, *what):
+        self.memory.append(what)
+replay = Replay()
+for _ in range(8):
+    with torch.no_grad():
+        state = torch.zeros(512, 1024, device="cuda")
+        replay.push(state, model(state))
+    step(replay.memory[0][0])
+"""
+
+RECURRENT_STATE = f"""{STEP}
+cell = torch.nn.LSTMCell(1024, 1024).cuda()
+hidden, experience = None, []
+for _ in range(8):
+    hidden = cell(torch.zeros(64, 1024, device="cuda"), hidden)
+    experience.append({{"state": hidden[0], "reward": 0.0}})
+    step(hidden[0].detach())
+"""
+
+FEATURES_OF_HOOKS = f"""{STEP}
+features = {{}}
+def keep(name):
+    return lambda module, inputs, output: features.setdefault(name, []).append(output)
+for name, layer in model.named_children():
+    layer.register_forward_hook(keep(name))
+for _ in range(8):
+    step(torch.zeros(512, 1024, device="cuda"))
+"""
+
+PLAY = """
+import torch
+policy = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ELU(), torch.nn.Linear(1024, 1024)).cuda().eval()
+seen = torch.zeros(1024, 1024, device="cuda")
+for _ in range(30):
+    seen = seen + policy(seen)
+"""
+
+NODES_OF_GRAPHS = f"""{STEP}
+for size in (1000, 1300, 1700, 2100, 2600, 3100, 3700, 4300):
+    step(torch.zeros(4 * size, 1024, device="cuda"))
+"""
+
 
 def _without_gradients(found: dict[str, Any]) -> bool:
     of = found["phases"]["evaluation"]
@@ -89,6 +184,10 @@ def _without_gradients(found: dict[str, Any]) -> bool:
 def _larger_than_steps(found: dict[str, Any]) -> bool:
     steps, of = (found["phases"][name]["peak_allocated_bytes"] for name in ("later steps", "evaluation"))
     return bool(of - steps > 2 * 50 * MIB)  # two of 64 MiB are alive at a time, and no gradients
+
+
+def _kept_in(found: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in found["growth"]["kept_in"]]
 
 
 FOUND: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
@@ -108,7 +207,43 @@ FOUND: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
     ),
     "pytorch/pytorch 2498: Hessian-vector products keep their graphs": (
         CURVATURE,
-        lambda found: [one["name"] for one in found["growth"]["kept_in"]] == ["products"],
+        lambda found: _kept_in(found) == ["products"],
+    ),
+    "pytorch/pytorch 1840: a sum of losses keeps the graph of each": (
+        SUM_OF_LOSSES,
+        lambda found: _kept_in(found) == ["total"] and found["growth"]["kept_in"][0]["nodes"] > 0,
+    ),
+    "caogang/wgan-gp 21: backward(create_graph=True) makes cycles": (
+        GRADIENT_PENALTY,
+        lambda found: found["growth"]["bytes_per_step"] == 4 * MIB and not _kept_in(found),
+    ),
+    "facebookresearch/SlowFast 411: an evaluation keeps outputs and labels on the card": (
+        OUTPUTS_AND_LABELS,
+        lambda found: [one["name"] for one in found["evaluation_keeps"]] == ["outputs", "labels"],
+    ),
+    "NRCan/geo-deep-learning 582: a metric is never reset": (
+        METRIC_WITHOUT_RESET,
+        lambda found: [one["name"] for one in found["evaluation_keeps"]] == ["metric.preds"],
+    ),
+    "recursionpharma/gflownet 130: a replay buffer on the card": (
+        REPLAY,
+        lambda found: _kept_in(found) == ["replay.memory"],
+    ),
+    "Metta-AI/metta 1139: a recurrent state is stored with its graph": (
+        RECURRENT_STATE,
+        lambda found: _kept_in(found) == ["experience", "hidden"],
+    ),
+    "Mikubill/sketch2img 7: hooks that store features": (
+        FEATURES_OF_HOOKS,
+        lambda found: _kept_in(found) == ["features"],
+    ),
+    "Improbable-AI/walk-these-ways 10: a policy is played with gradients": (
+        PLAY,
+        lambda found: found["no_backward"] == 30,
+    ),
+    "facebookresearch/fairchem 775: batches of ever other sizes fragment the cache": (
+        NODES_OF_GRAPHS,
+        lambda found: found["input_sizes"]["seen"] == 8 and found["reserved_but_unallocated"] > 0.5,
     ),
 }
 
@@ -120,6 +255,14 @@ def test_what_the_thread_found(report: str, tmp_path: Path) -> None:
 
 
 HEADS, TOKENS, WORDS = 12, 1944, 32000
+RETAINED = f"""{STEP}
+for _ in range(3):
+    loss = model(torch.zeros(4096, 1024, device="cuda")).square().mean()
+    loss.backward(EXTRA)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
 MASK = f"""
 import torch
 q = torch.zeros(1, {HEADS}, {TOKENS}, 64, device="cuda", requires_grad=True)
@@ -156,6 +299,8 @@ with torch.no_grad(), torch.autocast("cuda", torch.float16, cache_enabled=EXTRA)
         ),
         # ecmwf/anemoi-core 134: autocast caches the weights' casts, even without gradients
         (CASTS, "True", "False", 15 * 2048**2 * 2),
+        # GBLin5566/toward-controlled-generation-of-text-pytorch 9: the graph outlives its backward pass
+        (RETAINED, "retain_graph=True", "", 48 * MIB),
     ],
 )
 def test_the_peak_goes_down_by_what_the_thread_found(

@@ -27,6 +27,7 @@ from coopsim.script.watching.probe import Probe
 Phase: TypeAlias = Literal["training", "evaluation", "generation"]
 _Shape = tuple[int, ...]
 _DEEP = 40  #: frames that are looked at, at most
+_BATCHES = 2  #: sizes of a batch that are as good as one
 
 
 class Calls(Probe):
@@ -34,9 +35,11 @@ class Calls(Probe):
 
     `begins` are called with the phase that the call belongs to, None: the one under way; `ends` with the phase and the
     arguments, positional ones and those by name, when the module has returned. `module` is the one that did last.
+    `backwards` tells how many backward passes there were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, backwards: Callable[[], int] = lambda: 0) -> None:
+        self._backwards, self._with_gradients = backwards, 0
         self.begins: list[Callable[[Phase | None], None]] = []
         self.ends: list[Callable[[Phase | None, Any], None]] = []
         self._last: Callable[[], torch.nn.Module | None] = lambda: None
@@ -56,6 +59,9 @@ class Calls(Probe):
         if self._only == "evaluation":
             self.by_mode = False
         self._only = None
+
+    def report(self, found: ProcessReport) -> None:
+        found.no_backward = 0 if self._backwards() else self._with_gradients
 
     @property
     def module(self) -> torch.nn.Module | None:
@@ -82,6 +88,7 @@ class Calls(Probe):
 
     def _phase(self, module: torch.nn.Module, frame: FrameType) -> Phase | None:
         if torch.is_grad_enabled():
+            self._with_gradients += 1
             if module not in self._trained:
                 self._trained.update(module.modules())
             if module.training:
@@ -130,10 +137,15 @@ class InputSizes(Probe):
     def report(self, found: ProcessReport) -> None:
         """Report how many shapes were `seen`, and the `largest`, of the model with most; None if no sizes vary.
 
-        The first size is that of the batch, which may be smaller at the end of the data.
+        The first size is that of the batch, which may be smaller at the end of the data: two of them are alike.
         """
         self.step_ended(0)
-        vary = [steps for steps in self._seen.values() if len({_beside_batch(step) for step in steps}) > 1]
+        vary = [
+            steps
+            for steps in self._seen.values()
+            if len({_beside_batch(step) for step in steps}) > 1
+            or len({shape[0] for step in steps for shape in step}) > _BATCHES
+        ]
         if not vary:
             return
         shapes = {shape for step in max(vary, key=len) for shape in step}

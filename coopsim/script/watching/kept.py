@@ -29,6 +29,7 @@ _STEPS = 2  #: that are looked at
 _COPIES = 4  #: how many later steps are looked at for copies, at most
 _NAMED = 3
 _AT = 6  #: the batch at which is looked: what the batches before the last one made is kept, if it is there
+_BACKS = 3  #: evaluations of fewer batches that are looked at when they are over, at most
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,7 @@ class KeptOutputs(Probe):
         self._ledger, self._calls = ledger, calls
         self._newest: list[int] = []  #: the newest serials when the calls of this evaluation began
         self._found: list[dict[str, Any]] = []  #: the variables that hold most: the fields of holders.Holder
+        self._backs = 0
 
     def install(self) -> None:
         self._calls.begins.append(self.call_begins)
@@ -226,8 +228,11 @@ class KeptOutputs(Probe):
         if phase == "evaluation":
             self._newest.append(self._ledger.newest)
             if len(self._newest) == _AT:
-                self._look()
-        elif phase is not None:
+                self._look(self._newest[-2])
+        elif phase is not None and self._newest:
+            if 1 < len(self._newest) < _AT and self._backs < _BACKS:
+                self._backs += 1
+                self._look(self._newest[-1], _LEAST)
             self._newest.clear()
 
     def report(self, found: ProcessReport) -> None:
@@ -235,12 +240,14 @@ class KeptOutputs(Probe):
 
     def ran_out(self, _device: int, _asked: int) -> None:
         if 2 < len(self._newest) < _AT:
-            self._look()
+            self._look(self._newest[-2])
 
-    def _look(self) -> None:
+    def _look(self, newest: int, least: int = 0) -> None:
+        """Find what keeps storages of this evaluation up to the serial `newest`, if they are of `least` bytes."""
         if self._found:
             return
-        kept = {s.serial for s in self._ledger.alive() if self._newest[0] < s.serial <= self._newest[-2]}
+        there = [s for s in self._ledger.alive() if self._newest[0] < s.serial <= newest]
+        kept = {s.serial for s in there} if _total(there) >= least else set()
 
         def is_kept(tensor: torch.Tensor) -> bool:
             storage: Storage | None = self._ledger.of(tensor) if tensor.is_cuda else None

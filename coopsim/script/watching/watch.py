@@ -63,7 +63,7 @@ class Watch:
             recorder.__enter__()
         steps = self._steps = Steps(where, self._step_ended)
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
-        calls = self.calls = Calls()
+        calls = self.calls = Calls(lambda: where.backwards)
         self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
         peaks, host = Peaks(calls), HostMemory()
         unused = Unused(recorder, self.compilation, calls)
