@@ -1,4 +1,4 @@
-"""Make a trace of a recording (recorder.py): number the storages, give each a role, and join the end to the start."""
+"""Make a trace of a recording (recording.py): number the storages, give each a role, and join the end to the start."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
