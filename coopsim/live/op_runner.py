@@ -90,6 +90,8 @@ class OpRunner:
         for tracked in versions:
             tracked.change()
         lost = {c for c, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
+        if torch.Tag.dynamic_output_shape in func.tags:  # nor what has as many elements as its data say
+            lost.update(created)
         writes = [(c, c.version) for c in (*versions, *created) if c not in lost]
         call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))
         for tracked in (*storages, *created):

@@ -52,8 +52,8 @@ STATE = """
 from coopsim.live import planning, schedules
 from tests.live.compare import FastHost, compare
 cheapest, follow, early = schedules._cheapest, planning.Planning.follow, []
-def last(found):  # the one that may offload state: the others cost no more on so fast a link
-    return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found)
+def last(found, *how):  # the one that may offload state: the others cost no more on so fast a link
+    return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found, *how)
 def noted(self, kind):
     follow(self, kind)
     if kind.plan is not None: early.append(len(kind.plan.early))

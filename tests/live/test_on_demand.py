@@ -128,3 +128,13 @@ meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
 answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.call])
 """
     assert child(IMPORT + text) == [True, True, [], None]
+
+
+def test_what_has_as_many_elements_as_its_data_say_is_not_evicted(child: Runner) -> None:
+    """Without the data, as on the phantom GPU, it would be of another size when made again."""
+    text = """
+found = step.run(ATEN.nonzero.default, torch.arange(64.0))
+y = step.run(ATEN.mul.Scalar, found, 2)
+answer([step.context.room.victims.best([]) is step.tracked(y), step.context.room.victims.best([step.tracked(y)])])
+"""
+    assert child(IMPORT + text) == [True, None]
