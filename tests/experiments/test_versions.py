@@ -84,6 +84,7 @@ def test_what_runs_pytorch_says_it(
     assert capsys.readouterr().err == "torch 2.5.1 is not among the versions tested\n"
 
 
+@pytest.mark.slow  # PyTorch with Dynamo and Inductor is imported: ten seconds of processor time
 def test_what_it_lacks_is_looked_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -96,7 +97,7 @@ def test_what_it_lacks_is_looked_up(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(tested, "cache_folder", lambda: tmp_path)
-    cli._note_untested(build().parse_args("fit --gpu any -- a.py".split()))
+    cli._note_untested(build().parse_args(["fit", "--gpu", "any", "--", "a.py"]))
     [said] = capsys.readouterr().err.splitlines()
     assert said.startswith("torch 2.99.0 is not among the versions tested, 2.6, ")
     assert said.endswith("; it lacks torch._C._never_there (nothing works)")
