@@ -84,7 +84,7 @@ def test_what_runs_pytorch_says_it(
     assert capsys.readouterr().err == "torch 2.5.1 is not among the versions tested\n"
 
 
-@pytest.mark.slow  # PyTorch with Dynamo and Inductor is imported: ten seconds of processor time
+@pytest.mark.slow  # PyTorch with Dynamo and Inductor is imported: four seconds of processor time
 def test_what_it_lacks_is_looked_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
