@@ -23,10 +23,8 @@ from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
-from coopsim.live.tracked import OBJECTS_RETURN
 from coopsim.observe import torch_private
 from coopsim.observe.extension import NoExtensionError
-from coopsim.observe.interpose import library
 from coopsim.script.running.plugin import MakesPlugin
 from coopsim.script.watching.steps import Counted
 from coopsim.types import CoopsimError
@@ -70,8 +68,6 @@ class BudgetGuest:
 
     def __init__(self, told: str) -> None:
         self._request = Request(**json.loads(told))
-        if OBJECTS_RETURN:  # under a recorder below autograd, such a PyTorch freed storages twice; why is not known
-            library.leave_out()
         self._arena: Arena | None = None
         self._no_arena = ""  #: why there is none, if there was to be one
         if self._request.arena_bytes is not None:

@@ -23,16 +23,9 @@ from coopsim.live.ledger import LiveLedger
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
-from coopsim.live.tracked import OBJECTS_RETURN
-from coopsim.observe.interpose.mode import Interposed
 from coopsim.observe.torch_private import dispatch_modes
 from coopsim.policies import Policy
 from coopsim.schedule import Schedule
-
-_NOT_WATCHED = (
-    "before PyTorch 2.10 a script with a Budget of its own cannot be watched, as by `coopsim phantom run`: "
-    "start it by itself"
-)
 
 
 class TrainingSession:
@@ -50,8 +43,7 @@ class TrainingSession:
     first plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans
     are to be kept for other starts, also of the first step.
 
-    Raises LiveError for a PyTorch without what eviction needs, for one before 2.10 while a recorder watches below
-    autograd, and for a plan that does not match the arguments.
+    Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
 
     def __init__(
@@ -76,8 +68,6 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self.share else None
         emptied.check()
-        if OBJECTS_RETURN and Interposed.below_autograd:
-            raise LiveError(_NOT_WATCHED)
         self._planned = stored.Loaded(plan, cached=cached) if plan is not None else None
         in_parts = offload is not None and offload.state
         if self._planned is not None:

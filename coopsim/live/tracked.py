@@ -102,20 +102,23 @@ def _gone() -> None:
     return None
 
 
-#: Before PyTorch 2.10 the objects that stand for storages may outlive Python's use of them, and come back.
-OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
+#: Before PyTorch 2.10 the object that stands for a storage outlives Python's use of it, as the storage owns it then,
+#: and the storage itself, as long as anyone has a weak pointer to that: the recorder and the observer do.
+_OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
 
 
 def _reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
     found = weakref.ref(storage)
-    return partial(_back_in_use, found) if OBJECTS_RETURN else found
+    return partial(_back_in_use, found) if _OBJECTS_RETURN else found
 
 
 def _back_in_use(found: Callable[[], torch.UntypedStorage | None]) -> torch.UntypedStorage | None:
+    """Make the object own its storage again. None if the storage is gone: it must not be referred to, and freed, again.
+
+    By the pointer, which PyTorch looks into first; `_fix_weakref` does not.
+    """
     storage = found()
-    if storage is not None:
-        storage._fix_weakref()  # type: ignore[attr-defined]
-    return storage
+    return None if storage is None else torch.UntypedStorage._new_with_weak_ptr(storage._cdata)
 
 
 Value = tuple[TrackedStorage, int]  #: a version of a storage's bytes

@@ -12,8 +12,8 @@ from coopsim.phantom.build import cache_folder
 from coopsim.version import __version__ as version
 
 #: Minor versions of PyTorch, and the oldest and the newest of transformers: rows of experiments/expected/versions.csv.
-TORCH = ("2.6", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
-TRANSFORMERS = ("4.51", "5.23")
+TORCH = ("2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
+TRANSFORMERS = ("4.51", "5.24")
 
 _PROBE = """
 import json

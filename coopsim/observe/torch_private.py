@@ -68,9 +68,11 @@ known("torch.Tensor._use_count", "gradients are never added up in place, so that
 # Storages and ops.
 known("torch.UntypedStorage._cdata", "storages are not told from each other: nothing is recorded")
 known("torch.UntypedStorage._swap_data_ptr_", "coopsim.live needs a C++ compiler", "2.12.1")
-known("torch.UntypedStorage._fix_weakref", "coopsim.live loses storages before PyTorch 2.10")
 known("torch.UntypedStorage._write_file", "coopsim.live does not notice that an evicted storage is written to a file")
-known("torch.UntypedStorage._new_with_weak_ptr", "live's observer cannot show a storage that it keeps")
+known(
+    "torch.UntypedStorage._new_with_weak_ptr",
+    "live's observer cannot show a storage that it keeps; live loses storages before PyTorch 2.10",
+)
 storage_at: Callable[..., Any] = now(
     "torch._C._construct_storage_from_data_pointer", "coopsim.live cannot empty storages"
 )

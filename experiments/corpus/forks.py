@@ -104,6 +104,8 @@ def inside_fork(file: str, arguments: list[str], folder: str, *, watched: bool) 
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))  # a loop that waits for the device never ends
     sys.argv, sys.path[0] = [file, *arguments], str(Path(file).parent)
     os.chdir(folder)
+    for compiler in ("TORCHINDUCTOR", "TRITON"):  # each run is a first one: later ones need not measure kernels
+        os.environ[f"{compiler}_CACHE_DIR"] = str(Path(folder, compiler.lower()))
     said = os.open("said", os.O_WRONLY | os.O_CREAT)
     os.dup2(said, 1)
     os.dup2(said, 2)

@@ -6,6 +6,7 @@ PyTorch's CUDA build comes without the CUDA libraries, and with Triton as its me
 comes as constraints.txt has it. An environment that is there and complete is left as it is.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -29,16 +30,15 @@ def make(
     wanted = "\n".join((torch, transformers, *libraries, *needs))
     if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
         return python
-    _run(sys.executable, "-m", "venv", str(folder))
-    pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    _run(*pip, "--upgrade", "pip>=25.1")
-    _run(*pip, "--no-deps", f"torch==={torch}")  # not the local build 2.13.0+cpu
-    _run(*pip, "--no-deps", "accelerate", triton(folder), *libraries)
+    subprocess.run((sys.executable, "-m", "venv", str(folder)), check=True)  # noqa: S603
     constraints = folder / "constraints.txt"
     constraints.write_text(_constraints(), encoding="utf-8")
+    _pip(folder, "--upgrade", "pip>=25.1")
+    _pip(folder, "--no-deps", f"torch==={torch}")  # not the local build 2.13.0+cpu
+    _pip(folder, "--no-deps", "accelerate", triton(folder), *libraries)
     named = [f"transformers=={transformers}"] if transformers else ["transformers"]
     coopsim = (*("-e", str(ROOT)), "hypothesis", "perfetto", "pytest", "shtab")
-    _run(*pip, "--no-warn-conflicts", "-c", str(constraints), *coopsim, *named, *_NEEDED, *needs)
+    _pip(folder, "--no-warn-conflicts", *coopsim, *named, *_NEEDED, *needs)
     ready.write_text(wanted, encoding="utf-8")
     return python
 
@@ -56,8 +56,15 @@ def _constraints() -> str:
     return "\n".join(line for line in lines if not line.startswith(tuple(f"{name}==" for name in _FREE))) + "\n"
 
 
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True)  # noqa: S603
+def _pip(folder: Path, *words: str) -> None:
+    """Install by the environment's pip, under its own constraints only: the machine's may cap PyTorch's version.
+
+    Modules are compiled when they are imported, which few are: it would be half of the time.
+    """
+    install = ("install", "--quiet", "--disable-pip-version-check", "--no-compile")
+    command = (str(folder / "bin" / "python"), "-m", "pip", *install, *words)
+    constraints = {"PIP_CONSTRAINT": str(folder.absolute() / "constraints.txt")}
+    subprocess.run(command, check=True, env=os.environ | constraints)  # noqa: S603
 
 
 if __name__ == "__main__":

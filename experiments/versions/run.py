@@ -26,7 +26,8 @@ from coopsim.progress import note
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = ROOT / "experiments" / "expected" / "versions.csv"
-TESTS = ("capture", "fit", "live", "compiled")  #: of tests/versions: test_capture, …; test_phantom is in the corpus
+#: Of tests/versions: test_capture, …; test_phantom is in the corpus.
+TESTS = ("capture", "fit", "live", "compiled", "allocator")
 CARDS = ("a100-80gb", "h100-80gb", "rtx-5070-ti")  #: of compute capability 8.0, 9.0, 12.0
 COLUMNS = ("torch", "transformers", "scripts", "equal", "by_data", "plain_fails", "failed", *TESTS, *CARDS, "libraries")
 

@@ -18,9 +18,9 @@ import pytest
 from coopsim.fit import apply
 from coopsim.fit.remedies import checkpointing
 from coopsim.observe.tested import TORCH
-from tests.conftest import ROOT, Recorder
+from tests.conftest import ROOT, Recorder, Runner
 from tests.fit.made import too_large
-from tests.live.command import SCRIPT, called, live
+from tests.live.command import SCRIPT, live
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 
@@ -29,6 +29,8 @@ WATCHED = [
     *("compiled_eager", "ctc_speech", "formulas_in_place", "grouped_queries", "hf_mixtral", "hf_trainer_clm_bf16"),
     *("moe_index", "per_sample_gradients", "quantised_training", "unet_amp", "word2vec"),
 ]
+#: Those whose plain peak depends on when Python collects garbage, with this version.
+VARIES = {"per_sample_gradients": (2, 15)}
 
 
 def minor() -> tuple[int, ...]:
@@ -48,11 +50,12 @@ def test_phantom() -> None:
     """Peaks of watched scripts are those of the plain ones, to the byte."""
     module = corpus()
     scripts = {script.name: script for script in module.corpus()}
-    rows = list(module.measure([scripts[name] for name in WATCHED]))
+    watched = [name for name in WATCHED if minor() < VARIES.get(name, (3,))]
+    rows = list(module.measure([scripts[name] for name in watched]))
     for row in rows:
         assert row["verdict"] == "ok", row
         assert 0 in (row["difference"], row.get("unanswered")), row
-    assert len(rows) == len(WATCHED)
+    assert len(rows) == len(watched)
 
 
 STEP = """
@@ -95,13 +98,22 @@ def test_live() -> None:
     assert found["planned_steps"] >= 1
 
 
-@pytest.mark.skipif(minor() >= (2, 10), reason="what is refused works from 2.10 on")
-def test_watched_budget() -> None:
-    """A Budget under a recorder below autograd is refused, as such a PyTorch crashes."""
-    text = "import torch, coopsim.live; torch.ones(1, device='cuda'); coopsim.live.Budget('50%')"
-    done = called("phantom", "run", "--", "python", "-c", text)
-    assert done.returncode == 2, done.stderr
-    assert "cannot be watched" in done.stderr
+STORAGE = """
+import torch
+from coopsim.live.tracked import TrackedStorage
+tensor = torch.ones(1)
+storage = tensor.untyped_storage()
+tracked, pointer = TrackedStorage(storage), storage._weak_ref()
+del storage
+before = tracked.ref() is not None
+del tensor
+answer([before, tracked.ref() is not None])
+"""
+
+
+def test_storages_end(on_phantom: Runner) -> None:
+    """A storage is gone for live once it is, though others, as the recorder, have weak pointers to it."""
+    assert on_phantom(STORAGE) == [True, False]
 
 
 def test_compiled() -> None:
@@ -113,6 +125,15 @@ def test_compiled() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["outcome"], found["compiled_graphs"] > 0, found["graph_breaks"]) == ("ok", True, [])
+
+
+def test_allocator() -> None:
+    """The simulated caching allocator answers as this version's own library."""
+    version = metadata.version("torch").partition("+")[0]
+    command = [sys.executable, "-m", "tests.oracle.fuzz", "--torch", version, "--requests", "1000", "--confs", "50"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.splitlines()[-1].split()[0]) > 60_000, done.stderr
 
 
 def test_ranks() -> None:

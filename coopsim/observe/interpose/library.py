@@ -125,20 +125,9 @@ class Library:
         raise AttributeError(name)
 
 
-_left_out = False
-
-
-def leave_out() -> None:
-    """Do without the library in this process: `load` returns None from now on. To be called before anything watches."""
-    global _left_out
-    _left_out = True
-
-
 @cache
 def load() -> Library | None:
-    """Return the library, compiled if necessary; None if it is left out, cannot be compiled, or does not load here."""
-    if _left_out:
-        return None
+    """Return the library, compiled if necessary; None if it cannot be compiled, or does not load here."""
     try:
         return Library(str(INTERPOSE.file()))
     except (NoExtensionError, OSError, AttributeError):

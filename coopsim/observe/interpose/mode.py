@@ -25,7 +25,6 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
     active = False
     native = False
     lifts = False
-    below_autograd = 0  #: how many modes the library calls now, in this process
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -62,7 +61,6 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
         library.tell()
         pop_mode()
         _include(library)
-        Interposed.below_autograd += 1
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -70,7 +68,6 @@ class Interposed(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*error)  # type: ignore[no-untyped-call]
         else:
             self._library.leave()
-            Interposed.below_autograd -= 1
 
 
 def _never_compiled(call: Callable[..., Any]) -> Callable[..., Any]:

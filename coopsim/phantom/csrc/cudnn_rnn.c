@@ -12,17 +12,23 @@ enum { PACKED = 1 };  /* CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED */
 static size_t element_bytes(int type) { return type == 1 ? 8 : type == 2 || type == 9 ? 2 : 4; }
 static int gates(int mode) { return mode == 2 ? 4 : mode == 3 ? 3 : 1; }  /* LSTM, GRU, plain */
 static int pseudo_layers(const Rnn *r) { return r->layers * (r->bidirectional + 1); }
-static int layer_input(const Rnn *r, int layer) { return layer ? r->hidden * (r->bidirectional + 1) : r->input; }
+static int is_projected(const Rnn *r) { return r->projection > 0 && r->projection < r->hidden; }
+static int output(const Rnn *r) { return is_projected(r) ? r->projection : r->hidden; }
+/* Of a pseudo-layer: those of the gates for its input, those for its output, the projection. */
+static int matrices(const Rnn *r) { return 2 * gates(r->mode) + is_projected(r); }
+static int rows(const Rnn *r, int id) { return id < 2 * gates(r->mode) ? r->hidden : r->projection; }
+static int columns(const Rnn *r, int layer, int id) {
+  if (id >= gates(r->mode)) return id < 2 * gates(r->mode) ? output(r) : r->hidden;
+  return layer / (r->bidirectional + 1) ? output(r) * (r->bidirectional + 1) : r->input;
+}
 
 /* Elements that lie before matrix `id` of pseudo-layer `layer`. */
 static size_t matrices_before(const Rnn *r, int layer, int id) {
   size_t n = 0;
-  int per_layer = 2 * gates(r->mode);
   for (int p = 0; p <= layer; p++)
-    for (int k = 0; k < per_layer; k++) {
+    for (int k = 0; k < matrices(r); k++) {
       if (p == layer && k == id) return n;
-      int width = k < per_layer / 2 ? layer_input(r, p / (r->bidirectional + 1)) : r->hidden;
-      n += (size_t)r->hidden * (size_t)width;
+      n += (size_t)rows(r, k) * (size_t)columns(r, p, k);
     }
   return n;
 }
@@ -61,7 +67,7 @@ int cudnnGetTensorNdDescriptor(const Tensor *t, int requested, int *type, int *r
 int cudnnGetRNNWeightSpaceSize(UNUSED void *handle, const Rnn *r, size_t *bytes) {
   int layers = pseudo_layers(r), per_layer = 2 * gates(r->mode);
   size_t biases = r->bias ? (size_t)layers * (size_t)per_layer * (size_t)r->hidden : 0;
-  *bytes = (matrices_before(r, layers - 1, per_layer) + biases) * element_bytes(r->type);
+  *bytes = (matrices_before(r, layers - 1, matrices(r)) + biases) * element_bytes(r->type);
   return SUCCESS;
 }
 
@@ -74,18 +80,22 @@ int cudnnGetRNNWeightParams(UNUSED void *handle, const Rnn *r, int layer, UNUSED
   if (!matrix_at) matrix_at = &spare_at;
   if (!bias_at) bias_at = &spare_at;
   int per_layer = 2 * gates(r->mode), layers = pseudo_layers(r);
-  if (id >= per_layer) {
+  if (id >= matrices(r)) {
     matrix->rank = bias->rank = 0;
     *matrix_at = *bias_at = NULL;
     return SUCCESS;
   }
-  int width = id < per_layer / 2 ? layer_input(r, layer / (r->bidirectional + 1)) : r->hidden;
   size_t element = element_bytes(r->type);
-  *matrix = (Tensor){r->type, 3, {1, r->hidden, width}};
+  *matrix = (Tensor){r->type, 3, {1, rows(r, id), columns(r, layer, id)}};
   *matrix_at = weights + matrices_before(r, layer, id) * element;
+  if (id >= per_layer) {  /* a projection has no bias */
+    bias->rank = 0;
+    *bias_at = NULL;
+    return SUCCESS;
+  }
   *bias = (Tensor){r->type, 3, {1, r->hidden, 1}};
   size_t before = (size_t)layer * (size_t)per_layer + (size_t)id;
-  *bias_at = r->bias ? weights + (matrices_before(r, layers - 1, per_layer) + before * (size_t)r->hidden) * element
+  *bias_at = r->bias ? weights + (matrices_before(r, layers - 1, matrices(r)) + before * (size_t)r->hidden) * element
                      : NULL;
   return SUCCESS;
 }

@@ -235,6 +235,7 @@ CASES = {
     "fft": lambda x: torch.fft.rfft2(x).abs(),
     "svd": lambda x: torch.linalg.svdvals(x[:64, :64]),
     "LSTM": lambda x: nn.LSTM(COLUMNS, 64, device="cuda")(x[None])[0],
+    "LSTM with a projection": lambda x: nn.LSTM(COLUMNS, 64, 2, proj_size=32, device="cuda")(x[None])[0],
     "fused attention": lambda x: F.scaled_dot_product_attention(*[x.half().view(4, 8, 128, 128)] * 3),
     "nonzero": lambda x: x[(x > 0).nonzero(as_tuple=True)[0]],
     "on the host": lambda x: x.cpu().max(-1).values,
