@@ -28,9 +28,8 @@ class Observed:
         storages: dict[int, TrackedStorage],
         calls: dict[int, Call],
     ) -> None:
-        if plan.table is None:
-            plan.table = Table(load(), plan, values.device_type)
         self._observer, self._plan, self._values = observer, plan, values
+        self._table = plan.table(lambda: Table(load(), plan, values.device_type))
         self._storages, self._calls = storages, calls
         self.state: Any = observer.state
 
@@ -53,7 +52,7 @@ class Observed:
             self._give(coming)
         roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
         self._observer.engage(
-            self._plan.table, at, known, self._again, self._copy, roomy, values.residency.ledger.of_storage
+            self._table, at, known, self._again, self._copy, roomy, values.residency.ledger.of_storage
         )
         for tracked in self._storages.values():
             tracked.held.clear()

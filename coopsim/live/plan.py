@@ -6,7 +6,7 @@ value is a version of a storage's bytes, as (number of the storage, version).
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol
@@ -68,7 +68,7 @@ class Plan:
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
     there is room for everything; then the plan only recognises the step. finds: storages that are to be known when
-    the step is over. time: predicted of a step, once `Planning.follow` has set it.
+    the step is over. time: predicted of a step; None if nobody asked.
     """
 
     def __init__(
@@ -80,8 +80,9 @@ class Plan:
         everything: bool,
         evict: bool = True,
         finds: Iterable[int] = (),
+        time: StepTime | None = None,
     ) -> None:
-        self.time: StepTime | None = None
+        self.time = time
         self.finds = frozenset(finds)
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
@@ -106,7 +107,13 @@ class Plan:
         self._calls = self._with_ancestors(ops)
         self.rows = self._rows(op_log)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
-        self.table: Any = None  #: the rows as the observer reads them (observer.Table), once one has followed the plan
+        self._table: Any = None
+
+    def table(self, make: Callable[[], Any]) -> Any:
+        """The rows as the observer reads them (observer_table.Table), made at the first call."""
+        if self._table is None:
+            self._table = make()
+        return self._table
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))

@@ -69,8 +69,33 @@ class PlanState:
 
     def adopt(self, candidate: Candidate) -> None:
         """Put a schedule on trial: steps that keep to the budget are counted from 0 again. `follow` has to be next."""
-        self.schedule, self.margin = candidate.schedule, candidate.margin
+        self.store(candidate)
         self.validated, self.kept, self.allocating, self.why = False, 0, 0, ""
+
+    def store(self, candidate: Candidate) -> None:
+        """Have a schedule that is not on trial: for another start of the program."""
+        self.schedule, self.margin = candidate.schedule, candidate.margin
+
+    def reprice(self, schedule: Schedule) -> None:
+        """Take the schedule that steps go by with other costs of its ops."""
+        self.schedule = schedule
+
+    def leave(self, margin: int) -> None:
+        """Set the bytes of the budget that the next plan leaves unused."""
+        self.margin = margin
+
+    def found(self, candidates: list[Candidate], infeasible_margin: int | None) -> None:
+        """Note the schedules that wait for a trial, and the least margin for which there is none."""
+        self.candidates, self.infeasible_margin = candidates, infeasible_margin
+
+    def looks_ahead(self) -> bool:
+        """Whether places for the following steps are still to be checked; they are from now on."""
+        due, self.looked_ahead = not self.looked_ahead, True
+        return due
+
+    def repair(self) -> None:
+        """Note that a step calls for another plan."""
+        self.repairs += 1
 
     def follow(self, plan: Plan) -> None:
         """Let steps go by this plan, which was made from the schedule."""
@@ -113,5 +138,6 @@ class PlanState:
 
     def restore(self, candidate: Candidate) -> None:
         """Go back to a schedule that was followed before, as no other was found. What it has validated still counts."""
-        self.schedule, self.margin, self.why = candidate.schedule, candidate.margin, ""
+        self.store(candidate)
+        self.why = ""
         self.finish()

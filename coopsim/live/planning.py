@@ -115,7 +115,7 @@ class Planning:
             signature.state.refuse(found.why)
             return
         self._adopt(signature, found.candidate)
-        signature.state.infeasible_margin = found.infeasible_margin
+        signature.state.found(signature.state.candidates, found.infeasible_margin)
 
     def _ask(self, signature: Signature, background: Background) -> None:
         signature.state.refuse("its plan is still being made")
@@ -167,11 +167,12 @@ class Planning:
             planned = Planned(signature.trace, cast("Any", signature.op_log), signature.decided, first=True)
             how: dict[str, Any] = {"search": False, "arena": True, "hosting": self.hosting}
             made = make(planned, cast("str", self.policy), self.limit, self.others, **how).signature
-            signature.state.schedule, signature.state.margin = made.schedule, made.margin
+            if made.schedule is not None:
+                signature.state.store(Candidate(made.margin, made.schedule))
 
     def _keep(self, signature: Signature, found: Found | None) -> None:
         if found is not None and found.candidate is not None:
-            signature.state.schedule, signature.state.margin = found.candidate.schedule, found.candidate.margin
+            signature.state.store(found.candidate)
 
     @property
     def _asks(self) -> Background | None:
@@ -227,13 +228,13 @@ class Planning:
             everything = self.varies or (not state.validated and self.on_gpu) or fills
             evict = needed + state.margin > limit
             how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
-            plan = Plan(signature.trace, state.schedule, signature.op_log, **how)
-            plan.time = step_time(signature.trace, signature.op_log, state.schedule, on_gpu=self.on_gpu)
+            time = step_time(signature.trace, signature.op_log, state.schedule, on_gpu=self.on_gpu)
+            plan = Plan(signature.trace, state.schedule, signature.op_log, time=time, **how)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(signature, why)
                 return
             if self.hosting is not None:
-                recomputes = plan.time.planned_gpu > plan.time.plain_gpu
+                recomputes = time.planned_gpu > time.plain_gpu
                 dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
                 self.no_offload = "" if plan.host_bytes else dearer
             state.follow(plan)
@@ -274,17 +275,16 @@ class Planning:
                     self.replans += replanning.unsteady(state, self._search(signature), p, retries)
                     self.follow(signature)
                 return
-            if self.placed is not None and not (signature.first or state.looked_ahead):
-                state.looked_ahead = True
-                if self._in_place(self.placed).look_ahead(signature, self.limit):
-                    self.replans += 1
-                    return  # the new plan is on trial
+            placed = None if signature.first else self.placed
+            if placed is not None and state.looks_ahead() and self._in_place(placed).look_ahead(signature, self.limit):
+                self.replans += 1
+                return  # the new plan is on trial
             state.keep()
             if not state.validated and (signature.first or state.kept == p.validating_steps):
                 state.validate()
                 self.follow(signature)
         elif not state.finished and state.repairs <= p.max_repairs:
-            state.repairs += 1
+            state.repair()
             least = int(p.least_margin * self.limit)
             if self.placed is not None:
                 excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it

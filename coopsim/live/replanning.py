@@ -41,7 +41,7 @@ def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: i
     If there is none, the signature goes back to the cheapest of those that kept to the budget, and is replanned no
     more. Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
     """
-    state.repairs += 1
+    state.repair()
     state.fail(0, retries=retries)
     least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit))
     margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
@@ -74,9 +74,9 @@ def replan(
     goes_on = state.repairs <= p.max_repairs
     tried = [failure.candidate.schedule for failure in state.failures]
     for margin in margins if goes_on else ():
-        found, state.infeasible_margin = search.leaving(margin, state.margin, state.infeasible_margin)
+        found, infeasible = search.leaving(margin, state.margin, state.infeasible_margin)
         known = [*state.candidates, *found]
-        state.candidates = [other for other in known if not any(_same(other.schedule, one) for one in tried)]
+        state.found([other for other in known if not any(_same(other.schedule, one) for one in tried)], infeasible)
         if any(other.cost <= most for other in state.candidates):
             break
     best = min(state.candidates, key=_cost, default=None)
@@ -101,8 +101,7 @@ def reprice(signature: Signature, read: Mapping[int, int], card: str) -> None:
     prices = dict(enumerate(trace.cost_ns.tolist()))
     costs = np.array(list(believed(prices, like, read).values()), np.int64)
     about = {PRICED_ON: card, "cost_source": priced(card, len(read), len(like))}
-    signature.trace = replace(trace, cost_ns=costs, header=dict(trace.header) | about)
-    signature.priced = True
+    signature.reprice(replace(trace, cost_ns=costs, header=dict(trace.header) | about))
     if schedule is None:
         return
     ran = schedule.op[np.isin(schedule.action, (Action.COMPUTE, Action.RECOMPUTE))]
@@ -111,7 +110,7 @@ def reprice(signature: Signature, read: Mapping[int, int], card: str) -> None:
     head["total_cost_ns"] += more
     head["recompute_cost_ns"] += more - int(costs.sum() - trace.cost_ns.sum())
     head |= {"base_step_cost_ns": [int(costs.sum())], "trace": signature.trace.content_hash}
-    signature.state.schedule = replace(schedule, header=head)
+    signature.state.reprice(replace(schedule, header=head))
 
 
 def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:

@@ -44,6 +44,10 @@ class Signature:
     priced: bool = True
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
+    def reprice(self, trace: Trace) -> None:
+        """Take the trace with the costs of the device that steps run on."""
+        self.trace, self.priced = trace, True
+
     @property
     def plan(self) -> Plan | None:
         """The plan that steps of this signature follow; None if there is none."""

@@ -121,18 +121,19 @@ class Loaded:
         if self._cached and self._file.header.card != devices.card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
         timed, here = devices.is_timed(device), devices.card(device)
-        found = [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
-        for signature in found:
-            signature.priced = not timed or signature.first or signature.trace.header.get(PRICED_ON) == here
+        found = []
+        for planned in self._file.signatures:
+            priced = not timed or planned.first or planned.trace.header.get(PRICED_ON) == here
+            found.append(_signature(planned, self._path, cached=self._cached, priced=priced))
         return found
 
 
-def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:
+def _signature(planned: Planned, file: str, *, cached: bool, priced: bool) -> Signature:
     op_log = _op_log_of(planned.op_log, file)
     peak = peak_bytes(planned.trace, GRANULE)
-    state = PlanState(planned.schedule, margin=planned.margin, why=planned.why)
-    state.finished = planned.finished and cached  # on another machine steps may do better
-    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
+    finished = planned.finished and cached  # on another machine steps may do better
+    state = PlanState(planned.schedule, margin=planned.margin, why=planned.why, finished=finished)
+    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state, priced=priced)
 
 
 def _lines_of(op_log: Sequence[Entry]) -> list[Line]:

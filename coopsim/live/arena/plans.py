@@ -31,7 +31,7 @@ class PlacedPlans:
                 best = places.needed, state.candidate
             if places.needed <= limit:
                 return
-            state.margin += more_to_leave(places, limit, k)
+            state.leave(state.margin + more_to_leave(places, limit, k))
         if best is not None:
             state.adopt(best[1])
             self._follow(signature)
@@ -43,7 +43,7 @@ class PlacedPlans:
         """
         state, before = signature.state, signature.state.candidate
         for _ in range(tries):
-            state.margin = margin
+            state.leave(margin)
             self.make(signature, limit)
             if state.schedule is not None:
                 return True
