@@ -13,10 +13,24 @@ from tests.script.leaks import HEAD
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 ENDLESS = HEAD + "while True:\n    train(model(data()).square().mean())\n    print('stepped', flush=True)\n"
 THREE = HEAD + "for _ in range(3):\n    train(model(data()).square().mean())\n"
+#: Reference cycles that end with Python: of a file that is not yet written to its end, of an object with a finalizer.
+FILE = "held = [open({!r}, 'w')]\nheld.append(held)\nheld[0].write('all of it')\n"
+FINALIZER = """
+import os
+class Log:
+    def __init__(self):
+        self.me, self.write, self.file = self, os.write, os.open({!r}, os.O_WRONLY | os.O_CREAT)
+    def __del__(self):
+        self.write(self.file, b"all of it")
+log = Log()
+"""
 
 
 def test_after_as_many_steps_as_were_asked_for(tmp_path: Path) -> None:
-    found, whole = report_of_text(tmp_path, ENDLESS, "--steps", 3), report_of_text(tmp_path, THREE, "--steps", 4)
+    files = [tmp_path / "by a cycle", tmp_path / "by a finalizer"]
+    found = report_of_text(tmp_path, FINALIZER.format(str(files[1])) + ENDLESS, "--steps", 3)
+    whole = report_of_text(tmp_path, FILE.format(str(files[0])) + THREE, "--steps", 4)
+    assert [file.read_text() for file in files] == ["all of it"] * 2
     assert (found["steps"], found["ended_early"]) == (3, True)
     assert (whole["steps"], whole["ended_early"]) == (3, False)
     peaks = [key for key in found if key.startswith("peak_")]

@@ -85,13 +85,22 @@ def _passes_through(package: str, error: BaseException) -> bool:
 def _end_soon() -> None:
     """Let Python end without its searches for reference cycles, which take a second where transformers is imported.
 
-    Files that only a cycle holds would be written to their end by these: they are flushed here.
+    Files that only a cycle holds would be written to their end by these: they are flushed here. Where a class of the
+    script has a finalizer, nothing is left out, as a cycle may hold what is to be finalized.
     """
-    for one in gc.get_objects():
+    found = gc.get_objects()
+    if any(_is_of_script(getattr(type(one), "__del__", None)) for one in found):
+        return
+    for one in found:
         if type(one) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
             with contextlib.suppress(Exception):  # it is closed
                 one.flush()
     gc.freeze()
+
+
+def _is_of_script(method: Any) -> bool:
+    code = getattr(method, "__code__", None)
+    return code is not None and places.is_own(code.co_filename)
 
 
 class _Process:
