@@ -17,6 +17,7 @@ from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe import effects
+from coopsim.observe.data_sizes import sized_by_data
 
 
 class Ran(NamedTuple):
@@ -90,7 +91,7 @@ class OpRunner:
         for tracked in versions:
             tracked.change()
         lost = {c for c, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
-        if torch.Tag.dynamic_output_shape in func.tags:  # nor what has as many elements as its data say
+        if sized_by_data(func, operands):  # made again without its data, as on the phantom, it may be of another size
             lost.update(created)
         writes = [(c, c.version) for c in (*versions, *created) if c not in lost]
         call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))

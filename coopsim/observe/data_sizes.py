@@ -1,7 +1,7 @@
 """Sizes that ops take from data: an op counts on the device, and the host reads the counter, which no kernel fills."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,13 @@ INDEX = frozenset(f"aten::{name}" for name in ("index", "index_put", "index_put_
 UNTAGGED = frozenset(("aten::_coalesce", "aten::_to_sparse", "torchvision::nms"))
 
 _MASKS = (torch.bool, torch.uint8)
+
+
+def sized_by_data(func: Any, operands: Sequence[torch.Tensor]) -> bool:
+    """Whether an op's results have as many elements as its data say: of indexing, if there are masks among indices."""
+    if func._schema.name in INDEX:
+        return any(index.dtype in _MASKS for index in operands[1:])
+    return torch.Tag.dynamic_output_shape in func.tags or func._schema.name in UNTAGGED
 
 
 class Size(NamedTuple):

@@ -135,6 +135,12 @@ def test_what_has_as_many_elements_as_its_data_say_is_not_evicted(child: Runner)
     text = """
 found = step.run(ATEN.nonzero.default, torch.arange(64.0))
 y = step.run(ATEN.mul.Scalar, found, 2)
-answer([step.context.room.victims.best([]) is step.tracked(y), step.context.room.victims.best([step.tracked(y)])])
+rows = torch.ones(8, 64)
+by_mask = step.run(ATEN.index.Tensor, rows, [torch.arange(8) > 3])
+by_number = step.run(ATEN.index.Tensor, rows, [torch.arange(4)])
+best, kept = step.context.room.victims.best, []
+while (one := best(kept)) is not None:
+    kept.append(one)
+answer([any(one is step.tracked(tensor) for one in kept) for tensor in (found, y, by_mask, by_number)])
 """
-    assert child(IMPORT + text) == [True, None]
+    assert child(IMPORT + text) == [False, True, False, True]
