@@ -97,15 +97,15 @@ def test_the_smallest_memory_of_a_rank(phantom_run: Command) -> None:
 
 @pytest.mark.slow
 def test_on_the_phantom(phantom_run: Command) -> None:
-    """The test job takes 682 MiB of the card as one of 2 ranks, and 646 MiB as one of 64."""
+    """The test job takes 849 MiB of the card as one of 2 ranks, and 813 MiB as one of 64."""
     words = ("--world", "2", "--", "python", SCRIPTS / "fsdp2.py")
     answer = phantom_run(
-        "--json", "--gpu", "h100-80gb", "--memory", "650MiB", "--nccl-memory", "0B", "--fewest-ranks", *words
+        "--json", "--gpu", "h100-80gb", "--memory", "820MiB", "--nccl-memory", "0B", "--fewest-ranks", *words
     )
     found = json.loads(answer.out)
     least, below = found["fewest_ranks"], found["fails"]
     assert sizes(8).index(least) == sizes(8).index(below) + 1
-    assert found["trains_report"]["peak_device_bytes"] <= 650 << 20
+    assert found["trains_report"]["peak_device_bytes"] <= 820 << 20
     assert (found["trains_report"]["world_size"], found["fails_report"]["outcome"]) == (least, "oom")
 
 
