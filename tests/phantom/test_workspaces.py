@@ -225,24 +225,33 @@ def test_by_default_where_measured_cards_agree() -> None:
         by_rule("some", "9.0")  # type: ignore[arg-type]
 
 
+BENCHMARK = """
+import sys, torch
+torch.backends.cudnn.benchmark = True
+x = torch.zeros(64, 64, 56, 56, device="cuda")
+model = torch.nn.Conv2d(64, 64, 3, padding=1) if sys.argv[1] == "conv" else torch.nn.Linear(56, 56)
+model.cuda()(x).sum().backward()
+"""
+
+
 @pytest.mark.usefixtures("phantom_gpu")
-def test_benchmark_is_reported(tmp_path: Path) -> None:
-    """One line, if there are convolutions; and the workspaces that --workspaces leaves out."""
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import sys, torch\n"
-        "torch.backends.cudnn.benchmark = True\n"
-        "x = torch.zeros(64, 64, 56, 56, device='cuda')\n"
-        "model = torch.nn.Conv2d(64, 64, 3, padding=1) if sys.argv[1] == 'conv' else torch.nn.Linear(56, 56)\n"
-        "model.cuda()(x).sum().backward()\n"
-    )
+@pytest.mark.parametrize(("layer", "count"), [("conv", 1), pytest.param("linear", 0, marks=pytest.mark.slow)])
+def test_benchmark_is_reported(layer: str, count: int, tmp_path: Path) -> None:
+    """One line, if there are convolutions."""
+    (tmp_path / "train.py").write_text(BENCHMARK)
+    said = phantom_run("--gpu", "h100-80gb", "--", tmp_path / "train.py", layer)[1]
+    assert said.count("caution: cudnn.benchmark") == count
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("phantom_gpu")
+def test_workspaces_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BENCHMARK)
     peaks = []
     for flags in ((), ("--workspaces", "none")):
-        code, out, err = phantom_run("--gpu", "h100-80gb", *flags, "--json", "--", script, "conv")
+        code, out, err = phantom_run("--gpu", "h100-80gb", *flags, "--json", "--", tmp_path / "train.py", "conv")
         assert code == 0, err
         report = json.loads(out)
         assert report["benchmarked"]
         peaks.append(report["peak_allocated_bytes"])
     assert peaks[0] - peaks[1] > 64 * 64 * 56 * 56 * 4
-    for layer, count in (("conv", 1), ("linear", 0)):
-        assert phantom_run("--gpu", "h100-80gb", "--", script, layer)[1].count("caution: cudnn.benchmark") == count
