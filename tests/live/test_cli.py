@@ -57,7 +57,11 @@ def test_what_fails_says_so_in_one_line(words: list[str], code: int, line: str) 
 
 
 @pytest.mark.usefixtures("child")
-@pytest.mark.parametrize("verb", [("live", "run", "--memory", "2GiB"), ("phantom", "run")], ids=" ".join)
+@pytest.mark.parametrize(
+    "verb",
+    [pytest.param(("live", "run", "--memory", "2GiB"), marks=pytest.mark.slow), ("phantom", "run")],
+    ids=" ".join,
+)
 def test_a_script_that_trains_on_the_cpu_is_no_answer(verb: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(
@@ -96,6 +100,7 @@ def test_a_budget_below_the_least_is_refused_with_the_op() -> None:
     assert "aten._foreach_sqrt.default takes 57" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("child")
 def test_compiled_programs_are_refused() -> None:
     done = live("--gpu", "rtx-3060", "--memory", "70%", "--", "python", str(SCRIPT), "--compile")
@@ -117,15 +122,15 @@ def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("child")
-def test_jobs_of_several_ranks_are_refused_before_they_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gpu", [[], pytest.param(["--gpu", "h100-80gb"], marks=pytest.mark.slow)])
+def test_jobs_of_several_ranks_are_refused_before_they_start(gpu: list[str], tmp_path: Path) -> None:
     """FSDP by torchrun, as it is mostly started."""
     job = tmp_path / "fsdp.py"
     job.write_text(f"open({str(tmp_path / 'started')!r}, 'w')\n", encoding="utf-8")
-    for gpu in (["--gpu", "h100-80gb"], []):
-        done = live(*gpu, "--memory", "8GiB", "--", "torchrun", "--nproc-per-node", "2", str(job))
-        said = "starts 2 ranks: coopsim live runs programs of one process, and no FSDP; name the script itself"
-        line = f"coopsim: torchrun --nproc-per-node 2 fsdp.py {said}"
-        assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)  # torchrun warns before
+    done = live(*gpu, "--memory", "8GiB", "--", "torchrun", "--nproc-per-node", "2", str(job))
+    said = "starts 2 ranks: coopsim live runs programs of one process, and no FSDP; name the script itself"
+    line = f"coopsim: torchrun --nproc-per-node 2 fsdp.py {said}"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, line)  # torchrun warns before
     assert not (tmp_path / "started").exists()
 
 

@@ -71,7 +71,7 @@ def slow(*words: str) -> Any:
     "words",
     [
         slow("custom.py"),
-        ("vision.py",),
+        slow("vision.py"),
         slow("finetune.py"),
         slow("compiled.py", "aot_eager"),
         slow("compiled.py", "method"),

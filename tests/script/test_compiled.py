@@ -200,12 +200,8 @@ FAILS = {
 }
 
 
-QUICK = "no Triton, and errors suppressed"
-
-
-@pytest.mark.parametrize(
-    "text", [text if text == QUICK else pytest.param(text, marks=pytest.mark.slow) for text in FAILS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("text", FAILS)
 def test_what_cannot_be_compiled_is_said_and_never_eager(text: str, tmp_path: Path) -> None:
     program, said = FAILS[text]
     (tmp_path / "script.py").write_text(program)
