@@ -176,6 +176,7 @@ class Learner:
         if limit != self._planning.limit:
             self._planning.limit = limit
             for signature in older:
+                signature.state.restart()
                 self._planning.plan(signature)
 
     def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> bool:

@@ -59,7 +59,7 @@ class PlanState:
     finished: bool = False  #: whether the search for a better plan is over
     infeasible_margin: int | None = None  #: the least margin so far for which no schedule was found
     failures: list[Failure] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)  #: schedules found and not tried yet
+    candidates: list[Candidate] = field(default_factory=list)  #: schedules found of which no step has failed
 
     @property
     def candidate(self) -> Candidate:
@@ -105,6 +105,11 @@ class PlanState:
         """Drop the plan and the results of its trials, before planning anew; the margin stays."""
         self.plan = self.schedule = self.infeasible_margin = None
         self.failures, self.candidates = [], []
+
+    def restart(self) -> None:
+        """Let plans be tried again, as the budget is another one."""
+        self.finished = self.looked_ahead = False
+        self.repairs = 0
 
     def refuse(self, why: str) -> None:
         """Note that no plan was found, and why, in one line; an earlier plan is dropped by `clear`."""

@@ -110,6 +110,7 @@ class Planning:
 
     def _begin(self, signature: Signature, found: Found) -> None:
         if found.too_much:
+            signature.state.refuse(found.why)
             raise DoesNotFit(found.why)
         if found.candidate is None:
             signature.state.refuse(found.why)

@@ -81,7 +81,8 @@ class TrainingSession:
         placed, planner = Placed(arena) if arena is not None else None, Background() if background else None
         self.planning = Planning(policy, limit, placed, background=planner)
         self.planning.let_offload(offload, no_offload, in_parts=in_parts)
-        self._observer, self.no_observer = observer.find(wait=not background)
+        self._observer, self._why_none = observer.find(wait=not background)
+        self._others_watch = False
         self.ledger = LiveLedger(self._observer)
         self.known = KnownSignatures()
         self.totals = Totals()
@@ -114,9 +115,8 @@ class TrainingSession:
         if self._arena is not None and self._arena.device_type != self._device_type:
             self._arena, self.no_arena = None, "the script does not train on a GPU"
             self.planning.placed = None
-        watcher = self._observer
-        if dispatch_modes():  # it would run ops unseen by these
-            watcher, self.no_observer = None, "other dispatch modes see every op"
+        self._others_watch = bool(dispatch_modes())  # the observer would run ops unseen by these
+        watcher = self._observer if not self._others_watch else None
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         start = Start(self.known.expected, candidates, self.known.signatures, hard=not self.share and not self._tries)
         step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host)
@@ -189,7 +189,7 @@ class TrainingSession:
 
     @property
     def failure(self) -> LiveError | None:
-        """The LiveError that was raised in the running step or, without one, in the latest; None if none was."""
+        """The LiveError that was raised in the running step or, without one, in the latest that failed."""
         return self._running.failure if self._running is not None else self._failure
 
     def _schedule_of(self, step: Step) -> Schedule | None:
@@ -201,13 +201,18 @@ class TrainingSession:
 
     def _take_made(self) -> None:
         """Take what was made while steps went on: the observer, and plans."""
-        if self.no_observer == observer.COMPILING:
-            self._observer, self.no_observer = observer.find(wait=False)
+        if self._why_none == observer.COMPILING:
+            self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
                 self.ledger.join(self._observer)
         self.planning.take()
 
     # -- figures -----------------------------------------------------------------------------------------------------
+
+    @property
+    def no_observer(self) -> str:
+        """Why every op of the latest step went through Python; "" if it did not."""
+        return "other dispatch modes see every op" if self._others_watch else self._why_none
 
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""

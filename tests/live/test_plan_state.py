@@ -42,6 +42,9 @@ def test_a_schedule_on_trial_has_yet_to_be_proven_and_one_that_is_restored_has_n
     state.validate()
     state.restore(first)
     assert (state.validated, state.kept, state.finished) == (True, 1, True)
+    state.repair()
+    state.restart()  # the budget is another one
+    assert (state.finished, state.repairs) == (False, 0)
     state.adopt(candidate(2))
     assert (state.validated, state.kept) == (False, 0)
 

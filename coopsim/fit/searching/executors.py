@@ -37,7 +37,7 @@ class Local:
     def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
         """Run a script as coopsim.script.run does, and return the report.
 
-        texts: run a copy of it, in which files have these texts, by path (printed.copied); None: itself.
+        texts: run a copy of it, in which files have these texts, by path (editing.copies.copied); None: itself.
         """
         return _run(script, texts, self._running)
 
