@@ -6,9 +6,10 @@ model before that (docs/live-measured.md).
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +28,13 @@ _FACTOR, _BESIDES_NS = 100, 1_000_000  #: a time is not believed that is so many
 COPY_NS = 120_000  #: of a copy to the host or back; on the phantom it takes the host 6.5 times what a plain op takes
 
 _COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
+
+
+class LoggedCall(Protocol):
+    """An entry of a step's op log."""
+
+    func: Any
+    shapes: Any  #: of its operands, of its results
 
 
 @dataclass(frozen=True)
@@ -72,19 +80,19 @@ class StepTime:
         return replace(self, plain_host=max(host - added, 0), planned_host=host)
 
 
-def step_time(trace: Trace, op_log: Sized, schedule: Schedule, *, on_gpu: bool) -> StepTime:
+def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
     """Predict the times of a step by a schedule that runs to its end, with the model's of the host.
 
-    op log: all ops that the step dispatches. on_gpu: else the host runs the ops, which is all that is counted.
+    ops: that the step dispatches to a GPU; 0: the host runs them, which is all that is counted.
     """
     gpu = int(trace.cost_ns.sum())
     planned = round(gpu * (schedule.overhead or 1.0))
-    if not on_gpu:
+    if not ops:
         return StepTime(gpu, 0, planned, 0)
     again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
     copies = int(np.isin(schedule.action, _COPIES).sum())
-    host = len(op_log) * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS + copies * COPY_NS
-    return StepTime(gpu, len(op_log) * PLAIN_NS, planned, host)
+    host = ops * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS + copies * COPY_NS
+    return StepTime(gpu, ops * PLAIN_NS, planned, host)
 
 
 class Pace:
@@ -135,6 +143,14 @@ def believed(price: Mapping[int, int], like: Mapping[int, Hashable], read: Mappi
     return {op: read[op] if op in read else middle.get(like.get(op), ns) for op, ns in price.items()}
 
 
-def priced(card: str, read: int, ops: int) -> str:
-    """One line for a trace's header: what its costs rest on, `read` of its `ops` having been timed on a card."""
-    return f"measured on {card}: CUDA events around {read} of {ops} ops of one step, after a sleep; the rest by prices"
+def priced(
+    card: str, price: Mapping[int, int], entries: Mapping[int, LoggedCall], read: Mapping[int, int]
+) -> tuple[dict[int, int], dict[str, str]]:
+    """Costs of ops in ns by times that were read on a card (`believed`), and entries for the trace's header.
+
+    entries: of the op log, by number of the op, as are prices and times. Calls of one op on the same sizes are alike.
+    """
+    like = {number: (entry.func, *entry.shapes[:2]) for number, entry in entries.items()}
+    share = f"{len(like.keys() & read.keys())} of {len(like)} ops"
+    source = f"measured on {card}: CUDA events around {share} of one step, after a sleep; the rest by prices"
+    return believed(price, like, read), {PRICED_ON: card, "cost_source": source}

@@ -42,7 +42,7 @@ class Made:
         """The predicted times of a step by the plan; None if there is none."""
         signature = self.signature
         return (
-            step_time(signature.trace, signature.op_log, signature.schedule, on_gpu=self.on_gpu)
+            step_time(signature.trace, signature.schedule, len(signature.op_log) * self.on_gpu)
             if signature.schedule
             else None
         )

@@ -16,7 +16,7 @@ from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.host_time import PRICED_ON, believed, priced
+from coopsim.live.host_time import priced
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
@@ -242,12 +242,12 @@ class StepRecorder(Recorder):
     def _price(self, recording: Recording, read: Mapping[int, int]) -> dict[str, Any]:
         """Give the recorded ops their costs by times in ns, by number of the op; return entries for the header."""
         ops = {e.number: e for e in recording.events if isinstance(e, Op) and 0 <= e.number < len(self.op_log)}
-        like = {number: (self.op_log[number].func, *self.op_log[number].shapes[:2]) for number in ops}
-        costs = believed({number: op.cost_ns for number, op in ops.items()}, like, read)
+        prices = {number: op.cost_ns for number, op in ops.items()}
+        entries = {number: self.op_log[number] for number in ops}
+        costs, about = priced(devices.card(self.device_type), prices, entries, read)
         for number, cost in costs.items():
             ops[number].cost_ns = cost
-        card = devices.card(self.device_type)
-        return {PRICED_ON: card, "cost_source": priced(card, len(ops.keys() & read.keys()), len(ops))}
+        return about
 
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
         """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""

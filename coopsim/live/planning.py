@@ -116,7 +116,7 @@ class Planning:
             signature.state.refuse(found.why)
             return
         self._adopt(signature, found.candidate)
-        signature.state.found(signature.state.candidates, found.infeasible_margin)
+        signature.state.found([], found.infeasible_margin)
 
     def _ask(self, signature: Signature, background: Background) -> None:
         signature.state.refuse("its plan is still being made")
@@ -229,7 +229,7 @@ class Planning:
             everything = self.varies or (not state.validated and self.on_gpu) or fills
             evict = needed + state.margin > limit
             how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
-            time = step_time(signature.trace, signature.op_log, state.schedule, on_gpu=self.on_gpu)
+            time = step_time(signature.trace, state.schedule, len(signature.op_log) * self.on_gpu)
             plan = Plan(signature.trace, state.schedule, signature.op_log, time=time, **how)
             if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
                 self._recompute_only(signature, why)

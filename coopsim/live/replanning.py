@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopsim.live.host_time import PRICED_ON, believed, priced, step_time
+from coopsim.live.host_time import priced, step_time
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan_state import Candidate, Failure, PlanState
 from coopsim.live.search import Search
@@ -97,10 +97,9 @@ def reprice(signature: Signature, read: Mapping[int, int], card: str) -> None:
     What a schedule waits for copies stays as it was.
     """
     trace, schedule = signature.trace, signature.state.schedule
-    like = {entry.op: (entry.func, *entry.shapes[:2]) for entry in signature.op_log if entry.op >= 0}
-    prices = dict(enumerate(trace.cost_ns.tolist()))
-    costs = np.array(list(believed(prices, like, read).values()), np.int64)
-    about = {PRICED_ON: card, "cost_source": priced(card, len(read), len(like))}
+    entries = {entry.op: entry for entry in signature.op_log if entry.op >= 0}
+    found, about = priced(card, dict(enumerate(trace.cost_ns.tolist())), entries, read)
+    costs = np.array(list(found.values()), np.int64)
     signature.reprice(replace(trace, cost_ns=costs, header=dict(trace.header) | about))
     if schedule is None:
         return
@@ -121,7 +120,7 @@ def better(signature: Signature, candidate: Candidate | None) -> Candidate | Non
     own = signature.state.schedule
     if own is None or candidate is None:
         return None
-    now, then = (step_time(signature.trace, signature.op_log, one, on_gpu=True) for one in (own, candidate.schedule))
+    now, then = (step_time(signature.trace, one, len(signature.op_log)) for one in (own, candidate.schedule))
     return candidate if then.overhead + _POINT <= now.overhead else None
 
 

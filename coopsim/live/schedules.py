@@ -138,7 +138,7 @@ def _cheapest(found: list[Schedule], trace: Trace, ops: int = 0) -> Schedule:
     def time(schedule: Schedule) -> float:
         if schedule.overhead is None or not ops:
             return _cost(schedule)
-        return step_time(trace, range(ops), schedule, on_gpu=True).overhead
+        return step_time(trace, schedule, ops).overhead
 
     return min(found, key=lambda one: (time(one), _cost(one)))
 
