@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from coopsim.cli.values import duration
+from coopsim.fit import Search
 from coopsim.fit.changes import Changes
 from coopsim.fit.remedies import live
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
-from coopsim.script import Script
+from coopsim.script import Report, Script
 from coopsim.types import CoopsimError
+from tests.processes import alive
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -44,6 +46,26 @@ def test_after_the_time_what_is_known_is_shown(jobs: int) -> None:
     assert done.stdout.startswith("Does not fit: needs 586 MiB")
     assert "time ran out (--time): not everything was tried" in done.stdout.splitlines()
     assert "[2]" not in done.stderr  # nothing was begun
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_larger_batch_is_ended_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known is told once, however often it is asked for."""
+    (tmp_path / "train.py").write_text(f"import os, time; open('{tmp_path}/' + str(os.getpid()), 'x'); time.sleep(20)")
+    script = Script((str(tmp_path / "train.py"), "{8}"), card="t4")
+    fits = {"outcome": "ok", "steps": 2, "ooms": 0, "retries": 0, "processes": 1, "versions": {}, "context_bytes": 1}
+    peaks = {f"peak_{name}_bytes": 1 for name in ("allocated", "reserved", "requested", "device")}
+    report = Report(list(script.command), "t4", script.total_bytes, **fits | peaks)  # type: ignore[arg-type]
+    survey = SimpleNamespace(report=report, needs_bytes=1, basis="", precision="", trains=True)
+    monkeypatch.setattr(Trials, "survey", lambda self, _: self.__dict__.update(first=report) or survey)
+    search = Search(script, seconds=1)
+    found = search.run()
+    assert found.larger is not None
+    assert found.larger.tried == {}
+    [number] = (int(file.name) for file in tmp_path.glob("[0-9]*"))
+    assert not alive(number)
+    for _ in range(2):
+        assert [note for note in search.so_far().notes if "time ran out" in note] == [found.notes[-1]]
 
 
 def test_what_runs_when_the_time_is_over_is_ended_and_no_failure() -> None:

@@ -1,6 +1,9 @@
 """`fit --gpu any`: the verdict for every card is what a run on that card says."""
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,17 +47,24 @@ class Searched:
     """Stands for Search: a script that needs 20 GiB, with a remedy that takes 10 where there is as much as that."""
 
     interrupted_at = ""
+    hangs = False
 
     def __init__(self, script: Script, **_: Any) -> None:
-        self.script, self.card = script, profiles.get(script.card)
+        self.script, self.card, self.stopped = script, profiles.get(script.card), threading.Event()
 
     def look(self) -> Any:
         if self.card.name == self.interrupted_at:
             raise KeyboardInterrupt
+        if self.hangs:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert self.stopped.wait(20), "it goes on"
         steps = dict.fromkeys(profiles.names(), 1e6)
         products = "tf32" if self.card.tf32_tflops else "fp32"
         said = {"step_ns_by_card": steps, "precision": products}
         return SimpleNamespace(report=SimpleNamespace(outcome="ok"), needs_bytes=20 << 30, **said)
+
+    def stop(self) -> None:
+        self.stopped.set()
 
     def run(self) -> Any:
         remedy = Remedy("kind", "text", (), 10 << 30, 1.5, True, True, Changes(), ())
@@ -91,6 +101,13 @@ def test_an_interrupt_shows_what_is_known(coopsim: Any, tmp_path: Path, monkeypa
     found = coopsim("fit", "--gpu", "any", "--", "train.py")
     assert (found.code, found.out) == (130, "")
     assert "before the first run has ended: nothing is known" in found.err
+
+
+def test_an_interrupt_ends_runs_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(which, "Search", Searched)
+    monkeypatch.setattr(Searched, "hangs", True)
+    with pytest.raises(KeyboardInterrupt):
+        which.EveryCard(Script(("train.py",)), seconds=60, jobs=2).run()
 
 
 @pytest.mark.slow

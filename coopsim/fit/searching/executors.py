@@ -29,7 +29,7 @@ _STARTS = 3  #: runs of a script in a budget, until its steps go by plan
 
 
 class Local:
-    """Runs scripts on this machine; an instance is called with a script, from any thread."""
+    """Runs scripts on this machine; an instance is called with a script, from any thread. `end` ends all runs."""
 
     def __init__(self) -> None:
         self._running = Running()
@@ -40,6 +40,18 @@ class Local:
         texts: run a copy of it, in which files have these texts, by path (editing.copies.copied); None: itself.
         """
         return _run(script, texts, self._running)
+
+    def here(self, script: Script, requests: Path | None = None) -> Report:
+        """Run a script on this machine, wherever others run, and return the report.
+
+        If it fails for no known reason, the error names a command that shows why. `requests`: as for script.run.
+        """
+        try:
+            return run(script, requests=None if script.is_long else requests, running=self._running)
+        except CoopsimError as e:
+            if "ended with exit code" in str(e):
+                raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+            raise
 
     def end(self) -> None:
         """Kill the runs that other threads wait for, and every run that is started from now on."""
@@ -70,7 +82,11 @@ class Cluster(Local):
         return report
 
     def end(self) -> None:
-        """Cancel the runs that have not started; those under way continue on their workers, but are not waited for."""
+        """Kill the runs on this machine and cancel those that have not started.
+
+        Those under way on workers continue there, but are not waited for.
+        """
+        super().end()
         self._executor.client.cancel(list(self._executor.remote.values()))
 
 
@@ -92,16 +108,6 @@ def opened(executor: str) -> Iterator[Local]:
         yield Cluster(executor, cluster)
     finally:
         where.stop(cluster, now=True)
-
-
-def heard(script: Script, requests: Path | None = None) -> Report:
-    """Run a script and return the report; if it fails for no known reason, the error names a command that shows why."""
-    try:
-        return run(script, requests=None if script.is_long else requests)
-    except CoopsimError as e:
-        if "ended with exit code" in str(e):
-            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
-        raise
 
 
 def changed(script: Script, changes: Changes) -> Script:

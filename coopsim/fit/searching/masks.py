@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.fit.changes import Changes
-from coopsim.fit.searching.executors import PLUGIN, heard
+from coopsim.fit.searching.executors import PLUGIN
 from coopsim.fit.searching.trials import ENDLESS, Trials
 from coopsim.observe.masks import LOWER
 from coopsim.script import words
@@ -31,7 +31,7 @@ def lower_needs(trials: Trials, requests: Path) -> int | None:
     )
     with trials.runs.one("as it is, if masks keep nothing") as ended:
         try:
-            low = heard(script, requests)
+            low = trials.execute.here(script, requests)
         except CoopsimError as e:
             ended(f"fails: {e}")
             trials.notes.append(f"if masks keep nothing, the script fails: {e}")

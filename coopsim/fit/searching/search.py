@@ -4,11 +4,12 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from coopsim.fit import batch as batches
 from coopsim.fit import rows
@@ -19,7 +20,6 @@ from coopsim.fit.proposals import Case, Proposals
 from coopsim.fit.remedies import combine, evaluation
 from coopsim.fit.searching import executors, masks, order
 from coopsim.fit.searching.drive import drive
-from coopsim.fit.searching.executors import heard
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
@@ -36,10 +36,39 @@ _ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
 _NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
 _TOLERANCE = 0.05  #: relative tolerance of the largest batch
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
 class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
     """The time limit has passed, and no more runs are started."""
+
+
+def at_once(
+    call: Callable[[_Task], _Result], tasks: Sequence[_Task], jobs: int, stop: Callable[[], None]
+) -> Iterator[_Result]:
+    """Yield what `call` returns for each task, as they end, `jobs` at a time; raise what it raises.
+
+    More than one job take threads. An interrupt, which only the main thread receives, or an error calls `stop` until
+    all have ended: it must make them end.
+    """
+    if jobs == 1:
+        yield from map(call, tasks)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(call, task) for task in tasks}
+        try:
+            left = running
+            while left:  # polled, as a signal may wake another thread only
+                done, left = wait(left, timeout=_AWAKE_S, return_when=FIRST_COMPLETED)
+                for one in done:
+                    yield one.result()
+        except BaseException:
+            for one in running:
+                one.cancel()
+            while wait(running, timeout=_AWAKE_S).not_done:
+                stop()  # again, as a run may have begun meanwhile
+            raise
 
 
 class Search:
@@ -116,6 +145,10 @@ class Search:
         ):
             return self._trials.survey(Path(folder, "requests.npy"))
 
+    def stop(self) -> None:
+        """Kill the runs under way, and start no more; it may be called from any thread, and again."""
+        self._trials.stop()
+
     def _remedies(self, case: Case, batch: Batch | None) -> Fit:
         if batch is None:
             self._trials.notes.append(_NO_BATCH)
@@ -150,10 +183,11 @@ class Search:
         """
         if self._survey is None:
             raise CoopsimError("interrupted before the first run has ended: nothing is known")
+        notes = list(self._trials.notes)
         if interrupted:
-            self._trials.notes.append("interrupted: not everything was tried")
+            notes.append("interrupted: not everything was tried")
         elif self._trials.stopped:
-            self._trials.notes.append("time ran out (--time): not everything was tried")
+            notes.append("time ran out (--time): not everything was tried")
         found = sorted(self._trials.found.values(), key=lambda remedy: remedy.order)
         return Fit(
             fits=self._fits,
@@ -167,7 +201,7 @@ class Search:
             precision=self._survey.precision,
             runs=self._trials.runs.count,
             card=self._trials.script.card,
-            notes=tuple(self._trials.notes),
+            notes=tuple(notes),
             host=self._survey.report.host,
             at_least=bool(self._survey.report.host_ran_out),
             failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
@@ -224,18 +258,8 @@ class Search:
         if self._jobs == 1:
             drive(self._trials, case.survey, order.chained(*kinds), first=self._first)
             return
-        with ThreadPoolExecutor(self._jobs) as pool:
-            running = {pool.submit(drive, self._trials, case.survey, kind) for kind in kinds}
-            try:
-                left = running
-                while left:  # polled, as a signal may wake another thread only
-                    done, left = wait(left, timeout=_AWAKE_S)
-                    for kind in done:
-                        kind.result()
-            except KeyboardInterrupt:
-                while wait(running, timeout=_AWAKE_S).not_done:
-                    self._trials.stop()  # again, as a run may have begun meanwhile
-                raise
+        for _ in at_once(lambda kind: drive(self._trials, case.survey, kind), kinds, self._jobs, self._trials.stop):
+            pass
 
     def _larger(self, batch: Batch) -> Largest:
         trials = self._trials
@@ -247,7 +271,12 @@ class Search:
                 raise _TimeIsOver
             with trials.runs.one(f"with {n}") as ended:
                 command = batch.command(n)
-                report = trials.judged(heard(replace(script, command=command)), Changes(), command)
+                try:
+                    report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
+                except CoopsimError:
+                    if trials.stopped:  # which killed the run
+                        raise _TimeIsOver from None
+                    raise
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 

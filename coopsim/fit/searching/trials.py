@@ -12,7 +12,7 @@ from coopsim.fit.figures import HEADROOM, ratio, taken, works
 from coopsim.fit.proposals import Case
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.searching import unwatched
-from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed, heard
+from coopsim.fit.searching.executors import LIVE, PLUGIN, Local, changed
 from coopsim.fit.searching.progress import Runs, rough_answer
 from coopsim.fit.survey import Survey, read
 from coopsim.observe.masks import LOWER
@@ -75,11 +75,11 @@ class Trials:
         one = self.runs.one("as it is, with memory enough")
         with Server(script.card) as server, one as ended, rough_answer(self.runs.note) as variables:
             try:
-                report = heard(replace(script, variables=script.variables + variables), requests)
+                report = self.execute.here(replace(script, variables=script.variables + variables), requests)
             except HostRanOutError as e:
                 report = e.report
             if report.watched_by_mode:
-                report, said = unwatched.judged(script, report, requests)
+                report, said = unwatched.judged(script, report, requests, self.execute)
                 self.runs.note(said)
                 self.script = replace(self.script, watched=report.watched_by_mode)
             self.first = report

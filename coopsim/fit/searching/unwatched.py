@@ -7,7 +7,7 @@ models and times comes from a run that is watched, in memory enough.
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.fit.searching.executors import heard
+from coopsim.fit.searching.executors import Local
 from coopsim.phantom import compilers
 from coopsim.script import Report, Script
 from coopsim.types import CoopsimError
@@ -42,7 +42,7 @@ def bare(script: Script) -> Script:
     return replace(script, watched=False, plugin="", told="")
 
 
-def judged(script: Script, watched: Report, requests: Path) -> tuple[Report, str]:
+def judged(script: Script, watched: Report, requests: Path, execute: Local) -> tuple[Report, str]:
     """Return the report with the figures of a run that nothing watches, as all trials are to be; and a line for users.
 
     If that run does not do what the watched one did, the report remains as it is, and so are trials to be; the line
@@ -50,12 +50,12 @@ def judged(script: Script, watched: Report, requests: Path) -> tuple[Report, str
     """
     why = compilers.why_not()
     try:
-        found = heard(bare(script), requests)
+        found = execute.here(bare(script), requests)
         but = differs(watched, found)
     except CoopsimError as e:
         but = f"unwatched it fails: {e}"
     if but:
-        heard(script, requests)  # the file of requests is the watched run's again
+        execute.here(script, requests)  # the file of requests is the watched run's again
         return watched, f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
     said = f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
     return merged(watched, found), said

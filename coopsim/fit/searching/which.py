@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 from coopsim.fit.figures import HEADROOM
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.searching.search import Search
+from coopsim.fit.searching.search import Search, at_once
 from coopsim.fit.verdict import Fit
 from coopsim.phantom import Profile, profiles
 from coopsim.script import Script, memory
@@ -98,16 +97,15 @@ class EveryCard:
         every = map(profiles.get, profiles.names())
         self._cards = sorted(every, key=lambda card: (-card.memory_bytes, card.name))
         self._script, self._seconds, self._jobs, self._say = script, seconds, jobs, say
+        self._searches: list[Search] = []  #: which make the first runs
         self._answers: dict[str, Answer] = {}
         self._known: list[tuple[Answer, Remedy]] = []  #: remedies that were verified, and where
         self._failed: int | None = None  #: the need, less the memory, of the largest card on which nothing works
 
     def run(self) -> Which:
         """Return all verdicts. Raises CoopsimError if the script fails for another reason than memory."""
-        with ThreadPoolExecutor(self._jobs) as pool:
-            runs = pool.map if self._jobs > 1 else map  # in this thread, an interrupt ends the run at once
-            for found in runs(self._first, self._architectures()):
-                self._answers |= found
+        for found in at_once(self._first, self._architectures(), self._jobs, self._stop):
+            self._answers |= found
         ends = time.monotonic() + self._seconds
         left = [card for card in self._cards if self._answers[card.name].verdict == UNKNOWN]
         if left:
@@ -142,9 +140,15 @@ class EveryCard:
             found.setdefault(card.compute_capability, []).append(card)
         return list(found.values())
 
+    def _stop(self) -> None:
+        for search in list(self._searches):
+            search.stop()
+
     def _first(self, cards: list[Profile]) -> dict[str, Answer]:
         """Run the unchanged script on the first of the cards of an architecture, and return the answers for all."""
-        survey = self._search(cards[0]).look()
+        search = self._search(cards[0])
+        self._searches.append(search)
+        survey = search.look()
         if survey.report.outcome == "oom":
             raise CoopsimError("the script asks for more memory than any card has; fit with one card says where")
         found = {}
