@@ -101,7 +101,7 @@ def advise(
 
     A candidate is better if it fits; then if it never had to free its cache to make room; then if it makes at most half
     as many calls to the device, which are the cost of settings; then if it reserves less. Of equals, the first in
-    candidates.CANDIDATES is better.
+    CANDIDATES is better.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
 

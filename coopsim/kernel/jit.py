@@ -120,7 +120,7 @@ def _compiled(function: F, *, inline: bool) -> F:
 
 
 class Intrinsic:
-    """A function of compiler.intrinsics, by name, which kernels call; interpreted, it is `otherwise`."""
+    """A function of kernel.intrinsics, by name, which kernels call; interpreted, it is `otherwise`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

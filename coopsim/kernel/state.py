@@ -225,7 +225,7 @@ def _aligned(rows: int, columns: int) -> Array:
 
 
 def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
-    """An empty memory of `budget` bytes with `program` (program.arrays.Program) loaded.
+    """An empty memory of `budget` bytes with `program` (planning.program.Program) loaded.
 
     caching: the empty state of the caching allocator, if that serves.
     """

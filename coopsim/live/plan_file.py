@@ -25,7 +25,7 @@ _MANY = 4096  #: signatures that are read of a file, at most
 
 @dataclass(frozen=True)
 class Line:
-    """A dispatched op of a recorded step, as op log.LoggedOp, with op and types by name."""
+    """A dispatched op of a recorded step, as op_log.LoggedOp, with op and types by name."""
 
     func: str
     shapes: list[list[list[Any]]]  #: of operands, of results: for each tensor the sizes and then the type

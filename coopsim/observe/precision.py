@@ -36,7 +36,7 @@ _SETTINGS = {Kind.PRODUCTS: "matmul", Kind.CONVOLUTIONS: "conv", Kind.RNNS: "rnn
 
 @cache
 def kind(func: Any) -> Kind:
-    """Return the kind of an op that has FLOPs (costs.has_flops)."""
+    """Return the kind of an op that has FLOPs (flops.has_flops)."""
     name = func._schema.name
     if "convolution" in name:
         return Kind.CONVOLUTIONS

@@ -163,7 +163,7 @@ def decide_at(D: DryRun, graph: Cut, moment: int, budget: int) -> float:
     """Decisions that leave a little more than fits into the budget while op `moment` runs; what they cost at least.
 
     The least is a lower bound in decision cost for any decisions that fit; negative if nothing fits. Intervals
-    elsewhere are left as they are: there, all values are to stay as long as they have a use left (select.keep_all).
+    elsewhere are left as they are: there, all values are to stay as long as they have a use left (selection.keep_all).
     """
     draw(D, graph, moment)
     cut(D, graph, 0.0)

@@ -72,7 +72,7 @@ class DryRun(Bundle):
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
-    """For the program of a replay (program.arrays.Program). Residencies are recorded once Q has been given rows."""
+    """For the program of a replay (planning.program.Program). Residencies are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
     K = np.zeros(D_SIZE, np.int64)
     K[D_FIRST_RUN] = first_run

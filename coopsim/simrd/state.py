@@ -121,7 +121,7 @@ class State(Bundle):
 
 
 def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
-    """`budget` bytes, nothing in them, and `program` (simrd.lower.Program) before its first event."""
+    """`budget` bytes, nothing in them, and `program` (simrd.lower.SimrdProgram) before its first event."""
     V = program.storages.copy()
     n = len(V) - 1
     Q = np.zeros((n + 1, Q_COLUMNS), np.int64)
