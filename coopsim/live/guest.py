@@ -41,9 +41,9 @@ class Request:
     memory, policy, plan: as Budget takes them. save: a file to write all known step signatures to; the script is then
     ended after `steps` steps, or, if that is 0, once a signature has come again and all plans are validated. command:
     the title of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload:
-    whether plans may offload; None: if the file's do. hosting: fields of a live.host.hosting.Hosting, if they may. cache: a
-    file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed. background:
-    plans are made while steps go on.
+    whether plans may offload; None: if the file's do. hosting: fields of a live.host.hosting.Hosting, if they may.
+    cache: a file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed.
+    background: plans are made while steps go on.
     """
 
     memory: str | None = None

@@ -78,64 +78,81 @@ class OutOfMemory:
         return ", ".join(f"{role} {human(nbytes)}" for role, nbytes in self.held_bytes.items() if nbytes)
 
 
-@dataclass
-class ProcessReport:
-    """What a process was, did and took. Fields that Report has, too, mean the same there.
+@dataclass(kw_only=True)
+class ScriptFigures:
+    """What one process did and took: the fields of both its own report and that of the whole run (report.py).
+
+    Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card. Peaks of the
+    first step are those until its end, steady ones those of the last step; None before there is one. `peak_by_kind`
+    breaks down the peak of allocated memory (watching/kinds.py). `nccl_bytes` is an estimate of what NCCL allocated.
+    `managed_bytes` is the peak of managed memory, which migrates between host and card and is in no other figure.
+    `memory_fraction` is the fraction of the card to which the script limits PyTorch's allocator; None: all of it.
+    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have. `loops_ended`
+    are loops that wait for a value of the device, and were ended. `graph_breaks` are where torch.compile's graphs end.
+    `growth` is what the script keeps from step to step (watching/growth.py); None if its memory does not grow, or there
+    were too few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as it was
+    interrupted.
+    """
+
+    versions: dict[str, str] = field(default_factory=dict)
+    context_bytes: int = 0
+    steps: int = 0
+    peak_allocated_bytes: int = 0
+    peak_reserved_bytes: int = 0
+    peak_requested_bytes: int = 0
+    peak_device_bytes: int = 0
+    retries: int = 0
+    ooms: int = 0
+    needs_data: list[dict[str, Any]] = field(default_factory=list)
+    loops_ended: list[dict[str, Any]] = field(default_factory=list)
+    compiled_graphs: int = 0
+    graph_breaks: list[dict[str, Any]] = field(default_factory=list)
+    default_choices: bool = False  #: the script asked Inductor to choose by measured times, which do not exist here
+    first_step_peak_reserved_bytes: int | None = None
+    steady_peak_reserved_bytes: int | None = None
+    steady_peak_allocated_bytes: int | None = None
+    out_of_memory: OutOfMemory | None = None
+    nccl_bytes: int = 0
+    managed_bytes: int = 0
+    memory_fraction: float | None = None
+    peak_by_kind: dict[str, int] = field(default_factory=dict)
+    benchmarked: bool = False  #: cudnn.benchmark chooses convolutions by measured times, which do not exist here
+    watched_by_mode: bool = False  #: coopsim's library cannot be compiled here, so that autograd may take more memory
+    growth: dict[str, Any] | None = None
+    phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
+    host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (watching/host.py)
+    lost: dict[str, str] = field(default_factory=dict)  #: parts of the report that failed, with the reason
+    unused: list[dict[str, Any]] = field(default_factory=list)  #: tensors that no step reads (watching/kept.py)
+    ended_early: bool = False
+    input_sizes: dict[str, Any] | None = None  #: of the models' inputs, where they vary (watching/calls.py)
+    no_backward: int = 0  #: calls of models with gradients, where no backward pass followed any
+    evaluation_peaks: tuple[int, ...] = ()  #: peaks of allocated bytes, of each batch of an evaluation (peaks.py)
+    evaluation_keeps: list[dict[str, Any]] = field(default_factory=list)  #: variables that keep some of each batch
+    plugin: dict[str, Any] = field(default_factory=dict)  #: what the task's plugin reported (running/plugin.py)
+
+
+@dataclass(kw_only=True)
+class ProcessReport(ScriptFigures):
+    """What a process was, did and took; the probes of watching/ fill it, each its own fields.
 
     `used`: whether it used the GPU; if not, only `versions`, `unmet`, `error` and `failure` say anything. `unmet`: why
     it cannot be observed on the phantom GPU, "" if it can; `compile_unmet`: why a graph of torch.compile could not be
     compiled here. `failure`: why watching it failed. `compile_asked`: whether a compiled function was called.
     `gave_up`: memory ran out in training, and no optimizer step followed. `last_value_read`: op and place of the last
-    read of a value that only a card would have. `no_backward`: calls of models with gradients, where no backward pass
-    followed any. `trace`: what became of the trace (trace.py). `graphs_off`: Inductor
-    was kept from making CUDA graphs. `plugin`: what the task's plugin reported.
+    read of a value that only a card would have. `trace`: what became of the trace (trace.py). `graphs_off`: Inductor
+    was kept from making CUDA graphs.
     """
 
     used: bool = False
-    versions: dict[str, str] = field(default_factory=dict)
     unmet: str = ""
     error: ScriptError | None = None
     failure: str = ""
-    plugin: dict[str, Any] = field(default_factory=dict)
-    steps: int = 0
-    peak_allocated_bytes: int = 0
-    peak_reserved_bytes: int = 0
-    peak_requested_bytes: int = 0
-    first_step_peak_reserved_bytes: int | None = None
-    steady_peak_reserved_bytes: int | None = None
-    steady_peak_allocated_bytes: int | None = None
-    peak_device_bytes: int = 0
-    context_bytes: int = 0
-    nccl_bytes: int = 0
-    managed_bytes: int = 0
-    memory_fraction: float | None = None
-    retries: int = 0
-    ooms: int = 0
-    out_of_memory: OutOfMemory | None = None
     gave_up: bool = False
-    ended_early: bool = False
-    phases: dict[str, dict[str, int]] = field(default_factory=dict)
-    evaluation_peaks: tuple[int, ...] = ()
-    evaluation_keeps: list[dict[str, Any]] = field(default_factory=list)
-    compiled_graphs: int = 0
-    graph_breaks: list[dict[str, Any]] = field(default_factory=list)
     compile_asked: bool = False
     compile_unmet: str = ""
-    default_choices: bool = False
-    needs_data: list[dict[str, Any]] = field(default_factory=list)
-    loops_ended: list[dict[str, Any]] = field(default_factory=list)
     last_value_read: dict[str, str] | None = None
-    benchmarked: bool = False
-    watched_by_mode: bool = False
     trace: str = ""
     graphs_off: bool = False
-    host: dict[str, Any] = field(default_factory=dict)
-    unused: list[dict[str, Any]] = field(default_factory=list)
-    input_sizes: dict[str, Any] | None = None
-    no_backward: int = 0
-    peak_by_kind: dict[str, int] = field(default_factory=dict)
-    growth: dict[str, Any] | None = None
-    lost: dict[str, str] = field(default_factory=dict)
 
     def message(self) -> str:
         """Return the report as JSON, for `read`."""

@@ -1,10 +1,10 @@
 """The report of a script's run on the phantom GPU."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from coopsim.script import memory
-from coopsim.script.process import OutOfMemory
+from coopsim.script.process import ScriptFigures
 
 Outcome = Literal["ok", "oom"]
 
@@ -30,86 +30,44 @@ class Bound:
         return cls(report.masks, report.outcome, *peaks)
 
 
-@dataclass(frozen=True)
-class Report:
-    """A run. Peaks are of the caching allocator, in bytes; `peak_device_bytes` is all memory taken of the card.
+@dataclass(kw_only=True)
+class Report(ScriptFigures):
+    """A run, with the figures of the process that reserved most; it is not changed once it is made.
 
     `outcome` is "oom" if memory ran out and the script failed, or caught that and took no optimizer step afterwards.
-    `needs_data` are ops whose results have sizes that depend on data, which the phantom does not have: `masks` says
-    what share of the elements they keep ("all", "half", "none"), `other_masks` holds the figures with the other bound,
-    if it was run. `loops_ended` are loops that wait for a value of the device, and were ended. `graph_breaks` are where
-    torch.compile's graphs end. Peaks of the first step are those until its end, steady ones those of the last step;
-    None before there is one. `processes` is how many processes of the script used the GPU; the figures are those of the
-    one that reserved most. `smallest_memory_bytes` is the smallest card's memory, context included, found by `fit_runs`
-    runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per machine of
-    `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those of one of
-    them: of those that ran out of memory, or else of all, the one that reserved most. `nccl_bytes` is an estimate of
-    what NCCL allocated. `managed_bytes` is the peak of managed memory, which migrates between host and card and is in
-    no other figure. `memory_fraction` is the fraction of the card to which the script limits PyTorch's allocator; None:
-    all of it. `peak_by_kind` breaks down the peak of allocated memory (watching/kinds.py). `pipeline` is the number of
-    ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run because
-    they are taken to be like this one, `between` the ranks that were not run and lie between this one and the next that
-    was, which differs. `host_ran_out`: the run ended as the host's memory ran out, and the figures are of what it did
-    until then. `growth` is what the script keeps from step to step (watching/growth.py); None if its memory does not
-    grow, or there were too few steps to tell. `ended_early`: coopsim ended the script after a step, as asked for or as
-    it was `interrupted`.
+    `masks` says what share of their elements masks keep ("all", "half", "none"), on which the sizes in `needs_data`
+    depend; `other_masks` holds the figures with the other bound, if it was run. `processes` is how many processes of
+    the script used the GPU. `smallest_memory_bytes` is the smallest card's memory, context included, found by
+    `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
+    machine of `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those
+    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `pipeline` is the
+    number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
+    because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
+    next that was, which differs. `host_ran_out` says where and how the host's memory ran out, which ended the run, and
+    the figures are of what it did until then; "" if it did not. `replay` is the verdict on a long run
+    (longrun/verdict.py), if one was asked for.
     """
 
     command: list[str]
     gpu: str
     memory_bytes: int
-    context_bytes: int
     outcome: Outcome
-    steps: int
-    peak_allocated_bytes: int
-    peak_reserved_bytes: int
-    peak_requested_bytes: int
-    peak_device_bytes: int
-    retries: int
-    ooms: int
     processes: int
-    versions: dict[str, str]
-    needs_data: list[dict[str, Any]] = field(default_factory=list)
     masks: str = "all"
     other_masks: Bound | None = None
-    loops_ended: list[dict[str, Any]] = field(default_factory=list)
-    compiled_graphs: int = 0
-    graph_breaks: list[dict[str, Any]] = field(default_factory=list)
-    default_choices: bool = False  #: the script asked Inductor to choose by measured times, which do not exist here
-    first_step_peak_reserved_bytes: int | None = None
-    steady_peak_reserved_bytes: int | None = None
-    steady_peak_allocated_bytes: int | None = None
-    out_of_memory: OutOfMemory | None = None
     smallest_memory_bytes: int | None = None
     fit_runs: int | None = None
     rank: int = 0
     world_size: int = 1
     ranks_per_node: int = 1
     cards_per_node: int = 1
-    nccl_bytes: int = 0
-    managed_bytes: int = 0
-    memory_fraction: float | None = None
-    peak_by_kind: dict[str, int] = field(default_factory=dict)
-    benchmarked: bool = False  #: cudnn.benchmark chooses convolutions by measured times, which do not exist here
-    watched_by_mode: bool = False  #: coopsim's library cannot be compiled here, so that autograd may take more memory
     pipeline: int = 0
     alike: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
-    growth: dict[str, Any] | None = None
-    phases: dict[str, dict[str, int]] = field(default_factory=dict)  #: peaks of evaluation and generation (peaks.py)
-    host: dict[str, Any] = field(default_factory=dict)  #: memory of the host (watching/host.py)
-    lost: dict[str, str] = field(default_factory=dict)  #: parts of the report that failed, with the reason
-    unused: list[dict[str, Any]] = field(default_factory=list)  #: tensors that no step reads (watching/kept.py)
-    replay: dict[str, Any] | None = None  #: the verdict on a long run (longrun/verdict.py), if one was asked for
-    ended_early: bool = False
+    replay: dict[str, Any] | None = None
     interrupted: bool = False
+    host_ran_out: str = ""
     ranks: tuple["Report", ...] = ()
-    input_sizes: dict[str, Any] | None = None  #: of the models' inputs, where they vary (watching/calls.py)
-    no_backward: int = 0  #: calls of models with gradients, where no backward pass followed any
-    host_ran_out: str = ""  #: where and how the host's memory ran out; "" if it did not
-    evaluation_peaks: tuple[int, ...] = ()  #: peaks of allocated bytes, of each batch of an evaluation (peaks.py)
-    evaluation_keeps: list[dict[str, Any]] = field(default_factory=list)  #: variables that keep some of each batch
-    plugin: dict[str, Any] = field(default_factory=dict)  #: what the task's plugin reported (running/plugin.py)
 
     @property
     def depends_on_masks(self) -> bool:
@@ -147,12 +105,13 @@ class Report:
         return 1 - self.peak_allocated_bytes / self.peak_reserved_bytes if self.peak_reserved_bytes else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as `--json` prints it: its fields but `plugin`, and what follows from them.
+        """Return the report as `--json` prints it: its fields but some for `fit`, and what follows from them.
 
         `ranks` has such a dict for each rank; without ranks, one, of the run itself.
         """
         part = self.reserved_but_unallocated
-        own = asdict(replace(self, ranks=())) | {"reserved_but_unallocated": part}
+        own = dict.fromkeys(("command", "gpu", "memory_bytes", "outcome")) | asdict(replace(self, ranks=()))
+        own["reserved_but_unallocated"] = part
         own["too_close_to_call"] = self.too_close_to_call
         del own["plugin"], own["evaluation_peaks"]
         if not self.ranks:

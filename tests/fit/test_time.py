@@ -55,7 +55,7 @@ def test_a_larger_batch_is_ended_when_the_time_is_over(tmp_path: Path, monkeypat
     script = Script((str(tmp_path / "train.py"), "{8}"), card="t4")
     fits = {"outcome": "ok", "steps": 2, "ooms": 0, "retries": 0, "processes": 1, "versions": {}, "context_bytes": 1}
     peaks = {f"peak_{name}_bytes": 1 for name in ("allocated", "reserved", "requested", "device")}
-    report = Report(list(script.command), "t4", script.total_bytes, **fits | peaks)  # type: ignore[arg-type]
+    report = Report(command=[], gpu="t4", memory_bytes=script.total_bytes, **fits | peaks)  # type: ignore[arg-type]
     survey = SimpleNamespace(report=report, needs_bytes=1, basis="", precision="", trains=True)
     monkeypatch.setattr(Trials, "survey", lambda self, _: self.__dict__.update(first=report) or survey)
     search = Search(script, seconds=1)

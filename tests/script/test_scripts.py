@@ -169,7 +169,9 @@ def test_of_compiled_scripts_both_sizes_are_tried(
         peaks = {"peak_allocated_bytes": allocated, "peak_reserved_bytes": reserved, "peak_requested_bytes": allocated}
         counts = {"steps": 4, "retries": 0, "ooms": 0, "processes": 1, "compiled_graphs": 1}
         card = {"context_bytes": 100 * MIB, "peak_device_bytes": peak * MIB}
-        return Report([], "t4", nbytes, outcome=outcome, versions={}, **peaks, **counts, **card)
+        return Report(
+            command=[], gpu="t4", memory_bytes=nbytes, outcome=outcome, versions={}, **peaks, **counts, **card
+        )
 
     def run(script: Script, *, requests: Path | None = None) -> Report:
         tried.append(script.total_bytes)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from coopsim.observe.errors import CaptureError
 from coopsim.observe.masks import LOWER
-from coopsim.script.process import ProcessReport
+from coopsim.script.process import ScriptFigures
 from coopsim.script.ranks import launcher, world
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, Report
@@ -15,9 +15,6 @@ from coopsim.script.running import failures, longer, start
 from coopsim.script.running.start import Running
 from coopsim.script.script import Script
 from coopsim.script.task import Task
-
-#: What a process's report and Report have in common.
-_COMMON = {field.name for field in fields(ProcessReport)} & {field.name for field in fields(Report)}
 
 
 def run(
@@ -169,7 +166,7 @@ def _report(script: Script, ran: start.Ran) -> Report:
     if most.compile_asked and not most.compiled_graphs and most.graph_breaks:
         lost = most.graph_breaks[-1]
         raise CaptureError(f"{lost['place']}: torch.compile compiled nothing: {lost['reason']}")
-    common = {name: getattr(most, name) for name in _COMMON}
+    common = {one.name: getattr(most, one.name) for one in fields(ScriptFigures)}
     seen = (report.out_of_memory for report in (most, *used) if report.out_of_memory)
     report = Report(
         host_ran_out=host,

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from coopsim.cli import phantom_fewest
 from coopsim.script import Script
+from coopsim.script.process import OutOfMemory
 from coopsim.script.ranks.fewest import Fewest, search, sizes
 from coopsim.script.ranks.world import LARGEST
-from coopsim.script.report import OutOfMemory, Report
+from coopsim.script.report import Report
 from coopsim.types import CoopsimError
 from tests.script.ranks.conftest import SCRIPTS, Command
 
