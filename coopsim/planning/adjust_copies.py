@@ -9,21 +9,9 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.planning.away import Away
-from coopsim.planning.dry_run import dry_run
-from coopsim.planning.dry_run_state import D_COST, D_STALL, DryRun
+from coopsim.planning.draft import Draft
 from coopsim.planning.request import LEAVE_ONCE, STAY
-from coopsim.planning.selection import (
-    COMES,
-    I_AFTER,
-    I_BEFORE,
-    I_ENDS,
-    I_OPEN,
-    I_VALUE,
-    Selection,
-    exceeds,
-    excess,
-    is_open,
-)
+from coopsim.planning.selection import COMES, I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE, is_open
 
 _ROUNDS = 3  # as each copy that is moved moves others, and the more is gone, the more ops may wait for
 
@@ -34,9 +22,9 @@ def make_room(away: Away, *, back_late: bool = False, out_late: bool = False, la
     back_late: also where ops then wait for copies back. out_late: for copies out, too. lasting: only what cannot
     leave otherwise, as parameters.
     """
-    D, chosen, budget = away.D, away.chosen, away.budget
-    dry_run(D)
-    over = excess(D, chosen, budget)
+    draft, D, chosen, budget = away.draft, away.D, away.chosen, away.budget
+    draft.run()
+    over = draft.excess(budget)
     idle = chosen.idle
     may = away.possible & (D.decisions == STAY)
     if lasting:
@@ -47,10 +35,10 @@ def make_room(away: Away, *, back_late: bool = False, out_late: bool = False, la
         for i in sorted(np.flatnonzero(may & (covered > 0)).tolist(), key=lambda i: (-int(covered[i]), i)):
             if over == 0.0:
                 return
-            most = np.inf if back_late else int(D.K[D_STALL])
+            most = np.inf if back_late else draft.stall
             for back, left in _times(away, i, back_late=back_late, out_late=out_late):
-                if away.accepts(i, {i: back}, lambda: D.K[D_STALL] <= most and exceeds(D, budget) < over, left):  # noqa: B023
-                    over = excess(D, chosen, budget)
+                if away.accepts(i, {i: back}, lambda: draft.stall <= most and draft.exceeds(budget) < over, left):  # noqa: B023
+                    over = draft.excess(budget)
                     break
         if over == begun:
             return
@@ -69,28 +57,29 @@ def _times(away: Away, i: int, *, back_late: bool, out_late: bool) -> list[tuple
     return [(op, left) for left in lefts for op in backs]
 
 
-def prefetch(D: DryRun, chosen: Selection, budget: int) -> None:
+def prefetch(draft: Draft, budget: int) -> None:
     """One after the other in the order of uses: before the op that lets it end in time, as far as there is room."""
-    idle, away = chosen.idle, Away(D, chosen, budget)
+    idle, away = draft.chosen.idle, Away(draft, budget)
     comes = np.flatnonzero(idle[:, I_ENDS] == COMES)
     order = comes[np.lexsort((comes, idle[comes, I_BEFORE]))].tolist()
     for _ in range(_ROUNDS if order else 0):
-        dry_run(D)
-        cost = begun = int(D.K[D_COST])
+        draft.run()
+        cost = begun = draft.cost
         for i in order:
-            back = max(away.latest_back(i), _first_with_room(D, chosen, i, budget))
-            if back < chosen.away[i] and away.accepts(
+            back = max(away.latest_back(i), _first_with_room(draft, i, budget))
+            if back < draft.chosen.away[i] and away.accepts(
                 i,
                 {i: back},
-                lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0,  # noqa: B023
+                lambda: draft.fits(budget, below=cost),  # noqa: B023
             ):
-                cost = int(D.K[D_COST])
+                cost = draft.cost
         if cost == begun:
             return
 
 
-def _first_with_room(D: DryRun, chosen: Selection, i: int, budget: int) -> int:
+def _first_with_room(draft: Draft, i: int, budget: int) -> int:
     """The first op from which on there is room for the value, up to where its copy back begins by now."""
+    D, chosen = draft.D, draft.chosen
     now, nbytes = int(chosen.away[i]), int(D.V[chosen.idle[i, I_VALUE], s.BYTES])
     full = np.flatnonzero(D.peak[:now] + nbytes > budget)
     return int(full[-1]) + 1 if len(full) else 0
@@ -98,10 +87,10 @@ def _first_with_room(D: DryRun, chosen: Selection, i: int, budget: int) -> int:
 
 def take_back(away: Away) -> None:
     """Let values stay or be made again instead: in turn those whose copies take longest."""
-    D, chosen, budget = away.D, away.chosen, away.budget
+    draft, D, chosen, budget = away.draft, away.D, away.chosen, away.budget
     for _ in range(_ROUNDS):
-        dry_run(D)
-        begun = cost, stall = int(D.K[D_COST]), int(D.K[D_STALL])
+        draft.run()
+        begun = cost, stall = draft.cost, draft.stall
         gone = np.flatnonzero(away.possible & (chosen.away >= 0))
         values = chosen.idle[gone, I_VALUE]
         order = np.lexsort((gone, -D.copies[values, s.COPY_NS]))
@@ -111,8 +100,8 @@ def take_back(away: Away) -> None:
             for decision in (STAY, LEAVE_ONCE) if D.V[v, s.EVICTABLE] else (STAY,):
                 before = int(chosen.away[i]), int(chosen.left[i])
                 _change(away, i, decision, -1, -1)
-                if dry_run(D) and D.K[D_COST] < cost and exceeds(D, budget) == 0.0:
-                    cost, stall = int(D.K[D_COST]), int(D.K[D_STALL])
+                if draft.run() and draft.fits(budget, below=cost):
+                    cost, stall = draft.cost, draft.stall
                     chosen.idle[i, I_OPEN] = is_open(D.V, chosen.idle)[i]
                     break
                 _change(away, i, STAY, *before)
@@ -122,4 +111,4 @@ def take_back(away: Away) -> None:
 
 def _change(away: Away, i: int, decision: int, back: int, left: int) -> None:
     away.D.decisions[i], away.chosen.away[i], away.chosen.left[i] = decision, back, left
-    away.install()
+    away.draft.install_copies()

@@ -10,84 +10,20 @@ before anything is to be made again; take_back ends what turns out not to be wor
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run import dry_run
-from coopsim.planning.dry_run_state import D_AWAYS, D_COST, D_COUNT, DryRun
+from coopsim.planning.draft import Draft
+from coopsim.planning.dry_run_state import D_COUNT, T_AWAYS
 from coopsim.planning.prune import prune
 from coopsim.planning.request import STAY
 from coopsim.planning.select import cost_to_bring_back
-from coopsim.planning.selection import (
-    COMES,
-    GOES,
-    I_AFTER,
-    I_BEFORE,
-    I_ENDS,
-    I_OPEN,
-    I_VALUE,
-    Selection,
-    exceeds,
-    take_note,
-)
+from coopsim.planning.selection import I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE, take_note
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value
 _ROUNDS = 3  # of replacing, as what is replaced makes room and time for more
 _LEAST = 4096  # a value of less than this part of the budget is not worth the latency of two copies
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Decisions to come back to."""
-
-    decisions: Any
-    away: Any
-    count: int
-    is_open: Any
-    back: Any
-    left: Any
-
-
-def taken(D: DryRun, chosen: Selection) -> Taken:
-    """The decisions as they stand, copies included."""
-    return Taken(
-        D.decisions.copy(),
-        D.away.copy(),
-        int(D.K[D_AWAYS]),
-        chosen.idle[:, I_OPEN].copy(),
-        chosen.away.copy(),
-        chosen.left.copy(),
-    )
-
-
-def restore(D: DryRun, chosen: Selection, to: Taken) -> None:
-    """Back to these, with their dry run."""
-    D.decisions[:], D.away[:], D.K[D_AWAYS] = to.decisions, to.away, to.count
-    chosen.idle[:, I_OPEN], chosen.away[:], chosen.left[:] = to.is_open, to.back, to.left
-    dry_run(D)
-
-
-def install(D: DryRun, chosen: Selection) -> None:
-    """Write the copies of a selection into the dry run, in order."""
-    idle, ends = chosen.idle, chosen.idle[:, I_ENDS]
-    comes = chosen.away >= 0
-    which = (comes & (ends != COMES)) | (ends == GOES), comes & (chosen.left >= 0), comes
-    out, left, back = (np.flatnonzero(rows) for rows in which)
-    i = np.concatenate([out, left, back])
-    begin = np.concatenate([idle[out, I_AFTER] + 1, chosen.left[left], chosen.away[back]])
-    what = np.repeat([s.OUT, s.LEFT, s.BACK], [len(out), len(left), len(back)])
-    order = np.lexsort((idle[i, I_VALUE], idle[i, I_BEFORE], what, begin))
-    D.K[D_AWAYS] = count = len(i)
-    D.away[:count, [s.A_OP, s.A_WHAT, s.A_VALUE]] = np.stack([begin, what, idle[i, I_VALUE]], axis=1)[order]
-    D.away[:count, s.A_START :] = 0
-
-
-def forget(D: DryRun, chosen: Selection) -> None:
-    """Offload nothing, but for what the host has anyway, which comes when it is used."""
-    chosen.away[:], chosen.left[:] = np.where(chosen.idle[:, I_ENDS] == COMES, chosen.idle[:, I_BEFORE], -1), -1
-    install(D, chosen)
 
 
 @dataclass(frozen=True)
@@ -102,22 +38,18 @@ class _Back:
 
 
 class Away:
-    """The intervals of a selection in which values are offloaded."""
+    """The intervals of a draft in which values are offloaded, and which are worth it in a budget."""
 
-    def __init__(self, D: DryRun, chosen: Selection, budget: int) -> None:
-        self.D, self.chosen, self.budget = D, chosen, budget
-        value, uses_end = chosen.idle[:, I_VALUE], D.V[:, s.USES_END]
+    def __init__(self, draft: Draft, budget: int) -> None:
+        self.draft, self.D, self.chosen, self.budget = draft, draft.D, draft.chosen, budget
+        value, uses_end = self.chosen.idle[:, I_VALUE], self.D.V[:, s.USES_END]
         last = np.arange(len(value)) - value == uses_end[value]
-        gap = chosen.idle[:, I_BEFORE] - chosen.idle[:, I_AFTER] > 1
-        large = D.V[value, s.BYTES] * _LEAST >= budget
-        can = D.copies[value, s.OFFLOADABLE]
-        can = (can == 1) | ((can == USED_FIRST) & (chosen.idle[:, I_AFTER] >= 0))
-        self.possible = can & ~last & gap & large & (chosen.idle[:, I_ENDS] == 0)
+        gap = self.chosen.idle[:, I_BEFORE] - self.chosen.idle[:, I_AFTER] > 1
+        large = self.D.V[value, s.BYTES] * _LEAST >= budget
+        can = self.D.copies[value, s.OFFLOADABLE]
+        can = (can == 1) | ((can == USED_FIRST) & (self.chosen.idle[:, I_AFTER] >= 0))
+        self.possible = can & ~last & gap & large & (self.chosen.idle[:, I_ENDS] == 0)
         self.table: list[_Back] | None = None
-
-    def install(self) -> None:
-        """Write the copies into the dry run, in order."""
-        install(self.D, self.chosen)
 
     def accepts(self, i: int, backs: dict[int, int], better: Callable[[], bool], left: int = -1) -> bool:
         """Offload in interval i, if a dry run of that is better; else all is as before, times included.
@@ -126,19 +58,20 @@ class Away:
         left: the op before which the value has left, even if ops wait for that; -1: when the copy ends.
         """
         D, chosen = self.D, self.chosen
-        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(chosen.left[i]), int(D.K[D_AWAYS])
-        rows, begin, K, away = D.away[: D.K[D_AWAYS]].copy(), D.begin.copy(), D.K.copy(), chosen.away.copy()
+        before = int(D.decisions[i]), int(chosen.idle[i, I_OPEN]), int(chosen.left[i])
+        rows, begin, away = D.away[: D.T[T_AWAYS]].copy(), D.begin.copy(), chosen.away.copy()
+        K, T = D.K.copy(), D.T.copy()
         D.decisions[i], chosen.idle[i, I_OPEN] = STAY, 0
         chosen.away[list(backs)] = list(backs.values())
         chosen.left[i] = left
-        self.install()
-        if dry_run(D) and better():
+        self.draft.install_copies()
+        if self.draft.run() and better():
             self.table = None
             return True
-        D.decisions[i], chosen.idle[i, I_OPEN], chosen.left[i], D.K[D_AWAYS] = before
+        D.decisions[i], chosen.idle[i, I_OPEN], chosen.left[i] = before
         chosen.away[:] = away
-        count = int(D.K[D_COUNT])
-        D.away[: len(rows)], D.begin[:], D.K[:] = rows, begin, K
+        count = self.draft.dry_runs
+        D.away[: len(rows)], D.begin[:], D.K[:], D.T[:] = rows, begin, K, T
         D.K[D_COUNT] = count
         return False
 
@@ -150,7 +83,7 @@ class Away:
         D, begin = self.D, self.D.begin
         v, after, before = (int(self.chosen.idle[i, c]) for c in (I_VALUE, I_AFTER, I_BEFORE))
         ns = int(D.copies[v, s.COPY_NS])
-        rows = D.away[: D.K[D_AWAYS]]
+        rows = D.away[: D.T[T_AWAYS]]
         busy = rows[(rows[:, s.A_WHAT] == s.BACK) & (rows[:, s.A_END] > 0) & (rows[:, s.A_VALUE] != v)]
         end = int(begin[before])
         for k in np.argsort(-busy[:, s.A_START], kind="stable").tolist():
@@ -162,7 +95,7 @@ class Away:
 
     def _copied(self, op: int, ns: int) -> int:
         """When a copy to the host that is given before op has ended, behind those given by then."""
-        rows = self.D.away[: self.D.K[D_AWAYS]]
+        rows = self.D.away[: self.D.T[T_AWAYS]]
         out = rows[(rows[:, s.A_WHAT] == s.OUT) & (rows[:, s.A_OP] <= op)]
         return max(int(self.D.begin[op]), int(out[:, s.A_END].max(initial=0))) + ns
 
@@ -199,7 +132,7 @@ class Away:
         """The copies back, last uses first, by the times of the last dry run that was kept."""
         if self.table is None:
             D, begin, idle = self.D, self.D.begin, self.chosen.idle
-            rows = D.away[: D.K[D_AWAYS]].tolist()
+            rows = D.away[: D.T[T_AWAYS]].tolist()
             took = {(v, op): end - start for op, what, v, start, end in rows if what == s.BACK}
             gone = np.flatnonzero(self.chosen.away >= 0)
             free, self.table = int(begin[len(begin) - 1]), []
@@ -216,21 +149,21 @@ class Away:
             self._replace(ways)
 
     def _replace(self, ways: Callable[[int], dict[int, int]]) -> None:
-        D, chosen, budget = self.D, self.chosen, self.budget
+        draft, D, budget = self.draft, self.D, self.budget
         for _ in range(_ROUNDS):
             self.table = None
-            dry_run(D)
-            take_note(D, chosen)
-            cost = begun = int(D.K[D_COST])
+            draft.run()
+            take_note(D, self.chosen)
+            cost = begun = draft.cost
             gone = np.flatnonzero(self.possible & (D.decisions != STAY)).tolist()
             worth = {i: self._worth(i) for i in gone}
             for i in sorted(gone, key=lambda i: (-worth[i], i)):
                 backs = ways(i)
-                if backs and self.accepts(i, backs, lambda: D.K[D_COST] < cost and exceeds(D, budget) == 0.0):  # noqa: B023
-                    cost = int(D.K[D_COST])
+                if backs and self.accepts(i, backs, lambda: draft.fits(budget, below=cost)):  # noqa: B023
+                    cost = draft.cost
             if cost == begun:
                 return
-            prune(D, chosen, budget)
+            prune(D, self.chosen, budget)
 
     def _worth(self, i: int) -> float:
         """What making the value again costs for each ns of copying."""

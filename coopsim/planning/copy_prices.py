@@ -11,10 +11,9 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.planning.away import Away
 from coopsim.planning.cut import decide_at
-from coopsim.planning.cut_graph import Cut
-from coopsim.planning.dry_run_state import DryRun
+from coopsim.planning.draft import Draft
 from coopsim.planning.request import LEAVE_ONCE, STAY
-from coopsim.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection
+from coopsim.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE
 
 _STEPS = 12  # of the search for the price
 _LEAST, _MOST = 1e-3, 64.0  # ns that ops run again for, for each ns of copying
@@ -23,11 +22,11 @@ _LEAST, _MOST = 1e-3, 64.0  # ns that ops run again for, for each ns of copying
 class CopyPrices:
     """The search for one moment. Decisions elsewhere, and copies around other moments, are left as they are."""
 
-    def __init__(self, D: DryRun, chosen: Selection, graph: Cut, budget: int, moment: int) -> None:
-        self.D, self.chosen, self.graph, self.budget, self.moment = D, chosen, graph, budget, moment
-        self.away = Away(D, chosen, budget)
-        idle = chosen.idle
-        around = (idle[:, I_AFTER] < moment) & (idle[:, I_BEFORE] > moment) & self.away.possible
+    def __init__(self, draft: Draft, budget: int, moment: int) -> None:
+        self.draft, self.D, self.chosen, self.graph = draft, draft.D, draft.chosen, draft.graph
+        self.budget, self.moment = budget, moment
+        idle = self.chosen.idle
+        around = (idle[:, I_AFTER] < moment) & (idle[:, I_BEFORE] > moment) & Away(draft, budget).possible
         self.interval = {int(idle[i, I_VALUE]): i for i in np.flatnonzero(around).tolist()}
 
     def decide(self) -> float:
@@ -43,7 +42,7 @@ class CopyPrices:
             self.D.decisions[i] = STAY if i in backs else LEAVE_ONCE
         for i, back in backs.items():
             self.chosen.idle[i, I_OPEN], self.chosen.away[i] = 0, back
-        self.away.install()
+        self.draft.install_copies()
         return 0.0
 
     def _price(self) -> float:

@@ -31,7 +31,7 @@ from coopsim.planning.cut_graph import (
     push,
 )
 from coopsim.planning.dry_run import dry_run
-from coopsim.planning.dry_run_state import DryRun
+from coopsim.planning.dry_run_state import DryRun, ProgramArrays
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY
 
 _TILT = 0.02  # of a price, to break ties
@@ -39,7 +39,7 @@ _ALL_COSTS = 1 << 50  # what all costs come to in the graph, so that prices are 
 
 
 @inlined
-def _of_the_moment(D: DryRun, v: int, moment: int) -> bool:
+def _of_the_moment(D: ProgramArrays, v: int, moment: int) -> bool:
     """Whether v is an input or an output of the op, and so is there anyway."""
     there = D.V[v, s.PRODUCER] == moment
     for k in range(D.O[moment, s.INS], D.O[moment + 1, s.INS]):
@@ -48,7 +48,7 @@ def _of_the_moment(D: DryRun, v: int, moment: int) -> bool:
 
 
 @inlined
-def _overwritten(D: DryRun, v: int, moment: int) -> bool:
+def _overwritten(D: ProgramArrays, v: int, moment: int) -> bool:
     """Whether an op has mutated v by then, in place."""
     over = False
     for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
@@ -60,7 +60,7 @@ def _overwritten(D: DryRun, v: int, moment: int) -> bool:
 
 
 @kernel
-def draw(D: DryRun, graph: Cut, moment: int) -> None:
+def draw(D: ProgramArrays, graph: Cut, moment: int) -> None:
     """The graph for the moment at which op `moment` runs."""
     values, ops = D.V.shape[0], D.O.shape[0] - 1
     source, sink = values + ops, values + ops + 1
@@ -90,14 +90,14 @@ def draw(D: DryRun, graph: Cut, moment: int) -> None:
 
 
 @kernel
-def cut(D: DryRun, graph: Cut, price: float) -> None:
+def cut(D: ProgramArrays, graph: Cut, price: float) -> None:
     """The least of cost + price x bytes. What is to be made again is on the source's side: graph.level is not -1."""
     _set_prices(D, graph, price, 0.0, -1)
     _find(D, graph)
 
 
 @kernel
-def _set_prices(D: DryRun, graph: Cut, price: float, tilt: float, early: int) -> None:
+def _set_prices(D: ProgramArrays, graph: Cut, price: float, tilt: float, early: int) -> None:
     """What keeping each value costs: by `tilt` more if an op up to `early` made it, else by `tilt` less."""
     graph.price[0] = price
     for e in range(graph.K[CUT_EDGES]):
@@ -110,7 +110,7 @@ def _set_prices(D: DryRun, graph: Cut, price: float, tilt: float, early: int) ->
 
 
 @kernel
-def _find(D: DryRun, graph: Cut) -> None:
+def _find(D: ProgramArrays, graph: Cut) -> None:
     """The minimum cut at the prices that are set; its cost and bytes are without tilt."""
     source = D.V.shape[0] + D.O.shape[0] - 1
     while measure(graph, source):
@@ -130,13 +130,13 @@ def _find(D: DryRun, graph: Cut) -> None:
 
 
 @inlined
-def is_kept(D: DryRun, graph: Cut, v: int) -> bool:
+def is_kept(D: ProgramArrays, graph: Cut, v: int) -> bool:
     """Whether v is needed after the moment and not made again."""
     return graph.level[v] >= 0 and graph.level[D.V.shape[0] + D.V[v, s.PRODUCER]] < 0
 
 
 @inlined
-def is_away(D: DryRun, graph: Cut, v: int) -> bool:
+def is_away(D: ProgramArrays, graph: Cut, v: int) -> bool:
     """Of a value that is kept, whether on the host."""
     return graph.priced[v] >= 0 and graph.copy_price[v] < graph.price[0] * float(D.V[v, s.BYTES])
 

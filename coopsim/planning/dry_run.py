@@ -7,23 +7,13 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planning.dry_run_copies import copy_before, fetch, wait
 from coopsim.planning.dry_run_state import (
-    D_AWAY,
     D_BYTES,
     D_COST,
     D_COUNT,
     D_FIRST_RUN,
-    D_HOST_USED,
-    D_IN_BUSY,
-    D_IN_FREE,
-    D_LEAVING,
-    D_LEFT,
     D_NOW,
-    D_OUT_BUSY,
-    D_OUT_FREE,
     D_RESIDENCIES,
     D_RUNS,
-    D_STALL,
-    D_TIME,
     FOR_OTHERS,
     HERE,
     HOLDS,
@@ -31,6 +21,16 @@ from coopsim.planning.dry_run_state import (
     NEED,
     RESIDENCY,
     SINCE,
+    T_AWAY,
+    T_HOST_USED,
+    T_IN_BUSY,
+    T_IN_FREE,
+    T_LEAVING,
+    T_LEFT,
+    T_OUT_BUSY,
+    T_OUT_FREE,
+    T_STALL,
+    T_TIME,
     DryRun,
     come,
     discard,
@@ -54,12 +54,12 @@ def dry_run(D: DryRun) -> bool:
     D.K[D_COST] = D.K[D_RESIDENCIES] = D.K[D_RUNS] = D.K[D_BYTES] = 0
     D.K[D_NOW] = -1
     D.K[D_COUNT] += 1
-    D.K[D_TIME] = D.K[D_STALL] = D.K[D_HOST_USED] = D.K[D_AWAY] = D.K[D_LEFT] = 0
-    D.K[D_OUT_FREE], D.K[D_IN_FREE] = D.K[D_OUT_BUSY], D.K[D_IN_BUSY]
+    D.T[T_TIME] = D.T[T_STALL] = D.T[T_HOST_USED] = D.T[T_AWAY] = D.T[T_LEFT] = 0
+    D.T[T_OUT_FREE], D.T[T_IN_FREE] = D.T[T_OUT_BUSY], D.T[T_IN_BUSY]
     for v in range(D.copies.shape[0]):
         D.copies[v, s.HOST_AT] = D.copied[v]
         if D.copied[v] != s.NO_COPY:
-            D.K[D_HOST_USED] += D.V[v, s.BYTES]
+            D.T[T_HOST_USED] += D.V[v, s.BYTES]
         D.copies[v, s.FETCHED_AT] = D.copies[v, s.LEAVES] = 0
     for k in range(D.initial.shape[0]):
         come(D, D.initial[k])
@@ -77,9 +77,9 @@ def dry_run(D: DryRun) -> bool:
         if D.X[v, HERE] and (D.E[e, s.KIND] == s.GONE or (D.E[e, s.KIND] == s.DROP and D.V[v, s.EVICTABLE] == 0)):
             _go(D, v)
     _take_off_spare(D)
-    if D.K[D_LEAVING]:
-        wait(D, D.K[D_OUT_FREE])
-    D.K[D_COST] += D.K[D_STALL]
+    if D.T[T_LEAVING]:
+        wait(D, D.T[T_OUT_FREE])
+    D.K[D_COST] += D.T[T_STALL]
     return True
 
 
@@ -168,7 +168,7 @@ def _execute(D: DryRun, p: int, op: int) -> None:
     if D.copies.shape[0] > 0:
         for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
             wait(D, D.copies[D.ins[k], s.FETCHED_AT])
-        D.K[D_TIME] += D.O[p, s.COST]
+        D.T[T_TIME] += D.O[p, s.COST]
     for k in range(D.O[p, s.OUTS], D.O[p, s.TEMPS]):
         w = D.outs[k]
         if D.X[w, HERE] == 0:  # in place

@@ -10,22 +10,23 @@ from coopsim.kernel import engine
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planning.dry_run_state import (
-    D_AWAY,
-    D_AWAYS,
-    D_HOST_BUDGET,
-    D_HOST_USED,
-    D_IN_FREE,
-    D_LEFT,
-    D_OUT_FREE,
-    D_RATE,
     D_RUNS,
-    D_SHARED_RATE,
-    D_STALL,
-    D_TIME,
     HERE,
     Q_FROM,
     RESIDENCY,
+    T_AWAY,
+    T_AWAYS,
+    T_HOST_BUDGET,
+    T_HOST_USED,
+    T_IN_FREE,
+    T_LEFT,
+    T_OUT_FREE,
+    T_RATE,
+    T_SHARED_RATE,
+    T_STALL,
+    T_TIME,
     DryRun,
+    TimedCopies,
     come,
     is_copied,
     leave,
@@ -35,18 +36,18 @@ _span = inlined(engine.span)
 
 
 @inlined
-def wait(D: DryRun, until: int) -> None:
-    if until > D.K[D_TIME]:
-        D.K[D_STALL] += until - D.K[D_TIME]
-        D.K[D_TIME] = until
+def wait(D: TimedCopies, until: int) -> None:
+    if until > D.T[T_TIME]:
+        D.T[T_STALL] += until - D.T[T_TIME]
+        D.T[T_TIME] = until
 
 
 @inlined
-def _give(D: DryRun, v: int, mine: int, other: int, row: int) -> int:
+def _give(D: TimedCopies, v: int, mine: int, other: int, row: int) -> int:
     """Give a copy of v to an engine; planned in this row of D.away, or -1. When it ends."""
-    K = D.K
-    start, end = _span(K[D_TIME], K[mine], K[other], D.copies[v, s.COPY_NS], K[D_RATE], K[D_SHARED_RATE])
-    K[mine] = end
+    T = D.T
+    start, end = _span(T[T_TIME], T[mine], T[other], D.copies[v, s.COPY_NS], T[T_RATE], T[T_SHARED_RATE])
+    T[mine] = end
     if row >= 0:
         D.away[row, s.A_START] = start
         D.away[row, s.A_END] = end
@@ -59,16 +60,16 @@ def fetch(D: DryRun, v: int, row: int) -> None:
     come(D, v)
     if D.X[v, RESIDENCY] < D.Q.shape[0]:
         D.Q[D.X[v, RESIDENCY], Q_FROM] = 2 * D.K[D_RUNS] + 1
-    D.copies[v, s.FETCHED_AT] = _give(D, v, D_IN_FREE, D_OUT_FREE, row)
+    D.copies[v, s.FETCHED_AT] = _give(D, v, T_IN_FREE, T_OUT_FREE, row)
 
 
 @kernel
 def copy_before(D: DryRun, op: int) -> bool:
     """The copies that are planned before op (replay/copies_by_plan.py). False: the host has no room for one."""
-    D.begin[op] = D.K[D_TIME]
+    D.begin[op] = D.T[T_TIME]
     left = False
-    while D.K[D_AWAY] < D.K[D_AWAYS] and D.away[D.K[D_AWAY], s.A_OP] <= op:
-        row = D.K[D_AWAY]
+    while D.T[T_AWAY] < D.T[T_AWAYS] and D.away[D.T[T_AWAY], s.A_OP] <= op:
+        row = D.T[T_AWAY]
         v = D.away[row, s.A_VALUE]
         if D.away[row, s.A_WHAT] == s.BACK:
             if not left:
@@ -81,12 +82,12 @@ def copy_before(D: DryRun, op: int) -> bool:
             leave_when_copied(D, v)
         elif D.X[v, HERE]:
             if not is_copied(D, v):
-                D.K[D_HOST_USED] += D.V[v, s.BYTES]
-                if D.K[D_HOST_USED] > D.K[D_HOST_BUDGET]:
+                D.T[T_HOST_USED] += D.V[v, s.BYTES]
+                if D.T[T_HOST_USED] > D.T[T_HOST_BUDGET]:
                     return False
-                D.copies[v, s.HOST_AT] = _give(D, v, D_OUT_FREE, D_IN_FREE, row)
+                D.copies[v, s.HOST_AT] = _give(D, v, T_OUT_FREE, T_IN_FREE, row)
             D.copies[v, s.LEAVES] = 1
-        D.K[D_AWAY] += 1
+        D.T[T_AWAY] += 1
     if not left:
         leave_when_copied(D, -1)
     return True
@@ -94,14 +95,14 @@ def copy_before(D: DryRun, op: int) -> bool:
 
 @kernel
 def leave_when_copied(D: DryRun, awaited: int) -> None:
-    while D.K[D_LEFT] < D.K[D_AWAY]:
-        v = D.away[D.K[D_LEFT], s.A_VALUE]
-        if D.away[D.K[D_LEFT], s.A_WHAT] == s.OUT and D.copies[v, s.LEAVES]:
+    while D.T[T_LEFT] < D.T[T_AWAY]:
+        v = D.away[D.T[T_LEFT], s.A_VALUE]
+        if D.away[D.T[T_LEFT], s.A_WHAT] == s.OUT and D.copies[v, s.LEAVES]:
             if awaited >= 0 and D.copies[awaited, s.LEAVES]:
                 wait(D, D.copies[v, s.HOST_AT])
-            if D.copies[v, s.HOST_AT] > D.K[D_TIME]:
+            if D.copies[v, s.HOST_AT] > D.T[T_TIME]:
                 return
             D.copies[v, s.LEAVES] = 0
             if D.X[v, HERE] and is_copied(D, v):
                 leave(D, v)
-        D.K[D_LEFT] += 1
+        D.T[T_LEFT] += 1

@@ -24,29 +24,31 @@ Q_COLUMNS = 4
 # K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
 # place on its first run only, the op now.
 D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW = range(8)
-# K, of copies: the time, and how much of it is stall; what the engines are busy with; rates; the host's bytes; how many
-# copies are planned, and how far they have got (kernel/state.py: K_AWAY, K_LEFT).
+D_SIZE = 8
+
+# T: the time, and how much of it is stall; what the engines are busy with; rates; the host's bytes; how many copies are
+# planned, and how far they have got (kernel/state.py: K_AWAY, K_LEFT).
 (
-    D_TIME,
-    D_STALL,
-    D_OUT_FREE,
-    D_IN_FREE,
-    D_RATE,
-    D_SHARED_RATE,
-    D_HOST_BUDGET,
-    D_HOST_USED,
-    D_AWAYS,
-    D_AWAY,
-    D_LEFT,
-    D_OUT_BUSY,  # the engines, when the iteration begins
-    D_IN_BUSY,
-    D_LEAVING,  # whether values have to be on the host when the iteration ends
-) = range(8, 22)
-D_SIZE = 22
+    T_TIME,
+    T_STALL,
+    T_OUT_FREE,
+    T_IN_FREE,
+    T_RATE,
+    T_SHARED_RATE,
+    T_HOST_BUDGET,
+    T_HOST_USED,
+    T_AWAYS,
+    T_AWAY,
+    T_LEFT,
+    T_OUT_BUSY,  # the engines, when the iteration begins
+    T_IN_BUSY,
+    T_LEAVING,  # whether values have to be on the host when the iteration ends
+) = range(14)
+T_SIZE = 14
 
 
-class DryRun(Bundle):
-    """The program of a replay's state, decisions, and room to count in."""
+class ProgramArrays(Bundle):
+    """The program of a replay's state, which nothing changes (kernel/state.py has the columns)."""
 
     V: s.Array
     O: s.Array  # noqa: E741
@@ -55,34 +57,54 @@ class DryRun(Bundle):
     uses: s.Array
     initial: s.Array
     E: s.Array
+
+
+class Decided(Bundle):
+    """What is decided about values; dry runs read it."""
+
     decisions: NDArray[np.int8]  # of each interval
-    back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
     until: s.Array  # of each value: the op until which it may stay in its last interval
+
+
+class TimedCopies(Bundle):
+    """The copies that are planned, and the time as a dry run goes on with them; no rows: nothing is copied."""
+
+    away: s.Array  # room for planned copies (kernel/state.py), T_AWAYS of them
+    copies: s.Array  # as there
+    copied: s.Array  # HOST_AT of each value at the start
+    begin: s.Array  # of each op of the program, the time when its copies are due
+    T: s.Array
+
+
+class Counted(Bundle):
+    """What a dry run counts, and room for that."""
+
+    back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
     X: s.Array
     peak: s.Array  # most bytes while each op of the program is served
     spare: s.Array  # bytes that nothing needs from each op on: the change
     pending: s.Array
     stack: s.Array
     Q: s.Array  # empty: residencies are not recorded
-    away: s.Array  # room for planned copies (kernel/state.py); no rows: nothing is copied
-    copies: s.Array  # as there
-    copied: s.Array  # HOST_AT of each value at the start
-    begin: s.Array  # of each op of the program, the time when its copies are due
     K: s.Array
+
+
+class DryRun(ProgramArrays, Decided, TimedCopies, Counted):
+    """All of it. A function that takes one of its parts uses no other."""
 
 
 def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | None = None) -> DryRun:
     """For the program of a replay (planning.program.Program). Residencies are recorded once Q has been given rows."""
     values, n_ops = len(program.values), len(program.ops) - 1
-    K = np.zeros(D_SIZE, np.int64)
+    K, T = np.zeros(D_SIZE, np.int64), np.zeros(T_SIZE, np.int64)
     K[D_FIRST_RUN] = first_run
     n_away, initial = 0, program.initial
     if copying is not None:
         initial = initial[~np.isin(initial, copying.absent)]
-        K[D_LEAVING] = len(copying.leaving) > 0
-        K[D_RATE], K[D_SHARED_RATE] = copying.rate_mb_s, copying.shared_rate_mb_s
-        K[D_HOST_BUDGET] = copying.host_budget
-        K[D_OUT_BUSY], K[D_IN_BUSY] = copying.out_busy, copying.in_busy
+        T[T_LEAVING] = len(copying.leaving) > 0
+        T[T_RATE], T[T_SHARED_RATE] = copying.rate_mb_s, copying.shared_rate_mb_s
+        T[T_HOST_BUDGET] = copying.host_budget
+        T[T_OUT_BUSY], T[T_IN_BUSY] = copying.out_busy, copying.in_busy
         n_away = 3 * (len(program.uses) + values)
     return DryRun(
         V=program.values,
@@ -106,6 +128,7 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
         copied=np.zeros(0, np.int64) if copying is None else copying.rows[:, s.HOST_AT].copy(),
         begin=np.zeros(n_ops, np.int64),
         K=K,
+        T=T,
     )
 
 
@@ -137,7 +160,7 @@ def leave(D: DryRun, v: int) -> None:
 
 
 @inlined
-def is_copied(D: DryRun, v: int) -> bool:
+def is_copied(D: TimedCopies, v: int) -> bool:
     return D.copies.shape[0] > 0 and D.copies[v, s.HOST_AT] != s.NO_COPY
 
 
@@ -145,4 +168,4 @@ def is_copied(D: DryRun, v: int) -> bool:
 def discard(D: DryRun, v: int) -> None:
     if is_copied(D, v):
         D.copies[v, s.HOST_AT] = s.NO_COPY
-        D.K[D_HOST_USED] -= D.V[v, s.BYTES]
+        D.T[T_HOST_USED] -= D.V[v, s.BYTES]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.dry_run_state import DryRun
+from coopsim.planning.dry_run_state import DryRun, ProgramArrays
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY
 
 COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  #: of segments, to be tried
 
 
-def crossing(D: DryRun, turn: int) -> Any:
+def crossing(D: ProgramArrays, turn: int) -> Any:
     """Of each op up to the turn, the bytes made until then that ops after it, up to the turn, use."""
     change = np.zeros(turn + 2, np.int64)
     for v, last in _used(D, turn):
@@ -28,7 +28,7 @@ def crossing(D: DryRun, turn: int) -> Any:
     return change.cumsum()[: turn + 1]
 
 
-def narrow_places(D: DryRun, turn: int, count: int) -> list[int]:
+def narrow_places(D: ProgramArrays, turn: int, count: int) -> list[int]:
     """The ends of so many segments of about the same cost, each moved to where fewest bytes cross, near by."""
     held = crossing(D, turn)
     clock = D.O[: turn + 1, s.DECIDE].cumsum()
@@ -55,7 +55,7 @@ def decide(D: DryRun, turn: int, places: list[int], *, linger: bool) -> None:
             D.decisions[v + at] = STAY if kept[v] else LEAVE_ONCE if at < end or linger else LEAVE
 
 
-def _used(D: DryRun, turn: int) -> list[tuple[int, int]]:
+def _used(D: ProgramArrays, turn: int) -> list[tuple[int, int]]:
     """What can be evicted and was made before the turn; and its last use up to there, or when it was made."""
     found = []
     for v in range(len(D.V)):

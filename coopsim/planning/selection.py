@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun
+from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, Counted, DryRun
 from coopsim.planning.program import Program
 from coopsim.planning.request import LEAVE, STAY, Copying
 
@@ -23,27 +23,46 @@ I_VALUE, I_AFTER, I_BEFORE, I_OPEN, I_SEEN, I_ENDS = range(6)
 COMES, GOES = 1, 2
 
 
-class Selection(Bundle):
-    """Room for the choice. Where nothing else is said, arrays have a row per interval."""
+class IdleIntervals(Bundle):
+    """What dropping values in their idle intervals would cost and gain: a row per interval."""
 
     idle: s.Array
     estimate: NDArray[np.float64]  # cost of dropping
     score: NDArray[np.float64]  # by the dry run of turn I_SEEN
     share: NDArray[np.float64]  # how much of the estimated gain was there at its last dry run
     held: NDArray[np.int8]  # decisions, while others are tried
+
+
+class Excess(Bundle):
+    """By how much ops exceed the budget (`excess` below brings it up to date)."""
+
     over: s.Array  # how many ops before each exceed the budget
     excess: s.Array  # of each op, the bytes above the budget
     span: s.Array  # the first op that exceeds it, and the one after the last
-    stamp: s.Array  # ops that a walk has counted
-    stack: s.Array
-    # of a dry run:
-    back: s.Array  # as there
-    peak: s.Array  # as there, of each op
+
+
+class Noted(Bundle):
+    """What was noted of the dry run by the decisions that others are compared with (`take_note`)."""
+
+    back: s.Array  # of each interval, as there
+    peak: s.Array  # of each op, as there
     waiting: s.Array  # of each op, the bytes that stay for others until then
     made: s.Array  # of each value, how often it is made again for others
-    away: s.Array  # the op before which the copy back begins if the value is offloaded in it; -1: it is not
-    left: s.Array  # the op before which it has left if it is; -1: when the copy ends
     kept: s.Array  # of each value that stays for others, whether to the end: an update in place may take its place
+
+
+class ChosenCopies(Bundle):
+    """In which idle intervals values are offloaded: a row per interval."""
+
+    away: s.Array  # the op before which the copy back begins; -1: it is not offloaded
+    left: s.Array  # the op before which it has left if it is; -1: when the copy ends
+
+
+class Selection(IdleIntervals, Excess, Noted, ChosenCopies):
+    """All of it, and room for walks over ops. A function that takes one of its parts uses no other."""
+
+    stamp: s.Array  # ops that a walk has counted
+    stack: s.Array
 
 
 def selection(program: Any, copying: Copying | None = None) -> Selection:
@@ -118,7 +137,7 @@ def take_note(D: DryRun, chosen: Selection) -> None:
 
 
 @kernel
-def excess(D: DryRun, chosen: Selection, budget: int) -> float:
+def excess(D: Counted, chosen: Excess, budget: int) -> float:
     """Sum over the ops of the bytes above the budget; brings chosen.over, chosen.excess and chosen.span up to date."""
     total, count = 0.0, 0
     for op in range(D.peak.shape[0]):
@@ -134,8 +153,8 @@ def excess(D: DryRun, chosen: Selection, budget: int) -> float:
 
 
 @kernel
-def exceeds(D: DryRun, budget: int) -> float:
-    """The same sum as `excess`, with S left as it is."""
+def exceeds(D: Counted, budget: int) -> float:
+    """The same sum as `excess`, with `chosen` left as it is."""
     total = 0.0
     for op in range(D.peak.shape[0]):
         if D.peak[op] > budget:

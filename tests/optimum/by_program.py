@@ -3,10 +3,9 @@
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
 from coopsim.planning import made
-from coopsim.planning.away import Away
-from coopsim.planning.dry_run_state import DryRun, new_dry_run
+from coopsim.planning.draft import Draft
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, Request, ResidencyPlan, Start
-from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE, Selection, keep_all, selection
+from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE
 
 
 class ByProgram:
@@ -16,17 +15,17 @@ class ByProgram:
         self.model, self.point = model, point
 
     def __call__(self, request: Request, start: Start) -> ResidencyPlan | None:
-        program, budget = request.program, request.memory_bytes
-        D, chosen = new_dry_run(program, copying=start.copying), selection(program)
-        self.decide(D, chosen, budget)
-        return made.with_addresses(D, chosen, lambda _: -1.0, budget, budget, start.placed, 1)
+        draft = Draft(request, start)
+        self.decide(draft)
+        return made.with_addresses(draft, lambda _: -1.0, 1)
 
     def is_one(self, column: int | None) -> bool:
         return column is not None and self.point[column] > 0.5
 
-    def decide(self, D: DryRun, chosen: Selection, budget: int) -> None:
+    def decide(self, draft: Draft) -> None:
         """Copies out begin as early as they may, copies back in the stage in which the program has them."""
-        keep_all(D)
+        draft.keep_all()
+        D, chosen = draft.D, draft.chosen
         model, p = self.model, self.model.problem
         for i, row in enumerate(chosen.idle.tolist()):
             v, last = row[I_VALUE], i - row[I_VALUE] == D.V[row[I_VALUE], s.USES_END]
@@ -41,4 +40,4 @@ class ByProgram:
                 chosen.away[i] = fetched[-1]
             elif not all(kept):
                 D.decisions[i] = LEAVE_ONCE if kept[-1] else LEAVE
-        Away(D, chosen, budget).install()
+        draft.install_copies()

@@ -74,7 +74,7 @@ def test_no_plan_is_looked_for_where_none_fits(monkeypatch: pytest.MonkeyPatch) 
     def search(*_):
         raise AssertionError("it fits nowhere")
 
-    monkeypatch.setattr(making, "new_cut", search)
+    monkeypatch.setattr(making, "Draft", search)
     for how in ({}, {"link": FAST}):
         policy = BOTH if how else "foresight-offline"
         assert replay(updated(), policy, 9 * 512, steps=1, **how).header["outcome"] == "oom"

@@ -69,8 +69,8 @@ def test_what_is_printed() -> None:
     }  # fmt: skip
     numbers = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes"), 1)
     report = Report(
-        ["python", "train.py"], "rtx-3060", 1 << 30, 0, "ok", 13, **numbers, peak_device_bytes=1 << 29,
-        retries=0, ooms=0, processes=1, versions={}, growth=grown,
+        command=["python", "train.py"], gpu="rtx-3060", memory_bytes=1 << 30, outcome="ok", steps=13, **numbers,
+        peak_device_bytes=1 << 29, processes=1, growth=grown,
     )  # fmt: skip
     assert rows(report) == [
         ("grows", "1 MiB per step from step 3 to 13; at that rate the card is full after some 525 steps"),

@@ -19,8 +19,8 @@ from tests.script.ranks.conftest import SCRIPTS, Command
 
 def report(world: int, cards: int, *, trains: bool) -> Report:
     return Report(
-        [], "h100-80gb", 0, 0, "ok" if trains else "oom", 1, 0, 0, 0, 0, 0, 0, 1, {}, world_size=world,
-        ranks_per_node=min(world, cards), cards_per_node=cards,
+        command=[], gpu="h100-80gb", memory_bytes=0, outcome="ok" if trains else "oom", steps=1, processes=1,
+        world_size=world, ranks_per_node=min(world, cards), cards_per_node=cards,
     )  # fmt: skip
 
 
