@@ -25,7 +25,6 @@ from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
 from coopsim.observe.temporary_table import TemporaryTable
-from coopsim.observe.timing import Timer
 from coopsim.phantom import profiles
 from coopsim.version import __version__
 
@@ -44,7 +43,7 @@ def record(job: Job, say: Say) -> None:
         cost_model = _cost_model(job)
         recorder = stack.enter_context(Recorder(device, cost_model))
         if job.device == "phantom":
-            recorder.data = DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False)
+            recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
         inductor.watch_buffers(recorder)
         say("building the program")
         step, about = _program(job)
@@ -54,7 +53,7 @@ def record(job: Job, say: Say) -> None:
         inductor.watch_kernels_if_any(recorder)
         recorder.where.install()
         if job.device == "cuda":
-            recorder.timer = Timer()
+            recorder.time_ops()
         steady = Steady(recorder)
         for i in range(job.steps):
             say(f"recording step {i + 1} of {job.steps}")

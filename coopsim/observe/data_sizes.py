@@ -38,14 +38,11 @@ class Size(NamedTuple):
 
 
 class Sizes:
-    """Predicts what ops count on the device. `has_read`: whether the host has read data of which nothing is known.
-
-    The caller sets it.
-    """
+    """Predicts what ops count on the device."""
 
     def __init__(self, known: Known, shares: Shares, masks: Masks) -> None:
         self._known, self._shares, self._masks = known, shares, masks
-        self.has_read = False
+        self._has_read = False
         self._rules: dict[str, Callable[[Any, dict[str, Any]], Size | None]] = {
             "aten::nonzero": lambda args, _: Size(0) if looks_for_zeros() else self.of(args[0]),
             "aten::masked_select": lambda args, _: self.of(args[1], _broadcast(args[0], args[1])),
@@ -59,6 +56,10 @@ class Sizes:
             "aten::_to_sparse": lambda args, _: self.of(args[0]),
             "torchvision::nms": lambda args, _: self._unknown(args[0].shape[0]),
         }
+
+    def note_read(self) -> None:
+        """Note that the host has read data of which nothing is known."""
+        self._has_read = True
 
     def counted(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Size | None:
         """Return what an op will count on the device; None if it counts nothing there, or what is not understood."""
@@ -80,7 +81,7 @@ class Sizes:
         if self._known.has(mask):
             count = int(torch.count_nonzero(on_host(mask).expand(shape)))
             # One that keeps nothing may be made of what was read: zeros.
-            if count or not (self.has_read and self._known.rests_on(mask) & FROM_HOST):
+            if count or not (self._has_read and self._known.rests_on(mask) & FROM_HOST):
                 return Size(count, self.by(mask))
         share, n = self._shares.share(mask), math.prod(shape)
         return self._unknown(n) if share is None else Size(_part(share, n), "even")

@@ -151,7 +151,7 @@ class DeviceData:
             self.sizes[str(func), self._place(), by] += 1
 
     def _note(self, func: Any) -> None:
-        self._sizes.has_read = True
+        self._sizes.note_read()
         self.last_value = {"op": str(func), "place": self._place()}
 
 

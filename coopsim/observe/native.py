@@ -20,13 +20,10 @@ _NAME = 512
 
 
 class NativeLedger:
-    """All storages of the device, with the interface of `Ledger` (storages.py), kept by the C++ library.
-
-    `on_free` is called from `catch_up`, for each storage that was handed to Python before, in the order of their ends.
-    """
+    """All storages of the device, with the interface of `Ledger` (storages.py), kept by the C++ library."""
 
     def __init__(self, library: Library) -> None:
-        self.on_free: Callable[[Storage], None] = lambda _: None
+        self._on_free: Callable[[Storage], None] = lambda _: None
         self._library: Any = library
         self._account = library.account().contents
         self._entry = Entry()
@@ -85,9 +82,18 @@ class NativeLedger:
         """
         self._library.values(tensor._cdata, known)
 
-    def recording_starts(self, _segments: Segments | None) -> None:
-        """Note that a recording starts."""
+    def recording_starts(self, _segments: Segments | None, on_free: Callable[[Storage], None]) -> None:
+        """Note that a recording starts; the peak is of it alone.
+
+        Until it ends, `catch_up` calls `on_free` for each storage that was handed to Python before, in the order of
+        their ends.
+        """
+        self._on_free, self.peak_bytes = on_free, self.live_bytes
         self._allocations_before = self._account.allocations
+
+    def recording_ends(self) -> None:
+        """Note that the recording has ended."""
+        self._on_free = lambda _: None
 
     def is_younger(self, storage: Storage, _segments: Callable[[], Segments | None]) -> bool:
         """Return whether the storage's memory was allocated since the last recording started, and that is known."""
@@ -105,7 +111,7 @@ class NativeLedger:
         """Do nothing: the library looks at the bytes after each op itself."""
 
     def catch_up(self) -> None:
-        """Poll the library for storages freed since the last call, and call `on_free` for each that Python knows."""
+        """Poll the library for storages freed since the last call, and tell the recording of each that Python knows."""
         if self._newest_at_most != self._account.newest_at_most:
             self._newest_at_most = self._account.newest_at_most
             self._past.clear()
@@ -117,7 +123,7 @@ class NativeLedger:
                 storage.alive = False
                 if storage.serial <= self._newest_at_most:
                     self._past[storage.serial] = storage
-                self.on_free(storage)
+                self._on_free(storage)
 
     def _all(self, ask: Callable[[Any, int], int]) -> Iterator[Storage]:
         return map(self._storage, self._entries(ask))

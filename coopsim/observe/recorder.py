@@ -35,21 +35,28 @@ class Recorder(Interposed):
         self.where = Where()
         self.device = device
         self.cost_model = model
-        self.data: DeviceData | None = None  #: what the device's data are, where no kernel runs
+        self.data: DeviceData | None = None
         self.timer: Timer | None = None
         self._recording: Recording | None = None
         self._streams: dict[int, int] = {0: 0}
+
+    def answer_by(self, data: DeviceData) -> DeviceData:
+        """From now on, let `data` say what the device's data are, as no kernel runs; return it."""
+        self.data = data
+        return data
+
+    def time_ops(self) -> None:
+        """Measure the time of each op from now on."""
+        self.timer = Timer()
 
     def start(self) -> Recording:
         """Start to record, and return the recording, which grows until `stop`; the ledger's peak is of it alone."""
         segments = self.device.layout()
         found = Recording(start=self.ledger.alive(), segments=segments or [])
-        self.ledger.recording_starts(segments)
+        self.ledger.recording_starts(segments, lambda storage: found.events.append(Free(storage)))
         for storage in found.start:
             storage.pending = False
-        self.ledger.peak_bytes = self.ledger.live_bytes
         self.cost_model.precisions.forget()
-        self.ledger.on_free = lambda storage: found.events.append(Free(storage))
         self.device.history.start()
         self._recording = found
         return found
@@ -58,7 +65,7 @@ class Recorder(Interposed):
         """Stop recording ops. The ledger still follows storages; if nothing is being recorded, nothing changes."""
         self.ledger.catch_up()
         self._recording = None
-        self.ledger.on_free = lambda _: None
+        self.ledger.recording_ends()
 
     @property
     def records(self) -> bool:

@@ -50,14 +50,14 @@ class _Slot:
 
 
 class Ledger:
-    """All storages of the device. When one is freed, `on_free` is called, on the thread that frees it.
+    """All storages of the device.
 
     Storages without bytes are left out until they get some. NativeLedger does the same without Python objects. A
     `_cdata`, by which some methods take a storage, is the address of PyTorch's C++ object of it.
     """
 
     def __init__(self) -> None:
-        self.on_free: Callable[[Storage], None] = lambda _: None
+        self._on_free: Callable[[Storage], None] = lambda _: None
         self.live_bytes = 0
         self.peak_bytes = 0
         self.most_bytes = self.newest_at_most = 0  #: the maximum of live bytes after an op, and the newest serial then
@@ -118,9 +118,18 @@ class Ledger:
     def catch_up(self) -> None:
         """Do nothing: finalizers report freed storages at once."""
 
-    def recording_starts(self, segments: Segments | None) -> None:
-        """Note that a recording starts, with these segments of the allocator (layout.snapshot); None: not known."""
+    def recording_starts(self, segments: Segments | None, on_free: Callable[[Storage], None]) -> None:
+        """Note that a recording starts, with these segments of the allocator (layout.snapshot); None: not known.
+
+        Until it ends, `on_free` is called with each storage that is freed, on the thread that frees it; the peak is of
+        it alone.
+        """
+        self._on_free, self.peak_bytes = on_free, self.live_bytes
         self._blocks = _used(segments) if segments is not None else None
+
+    def recording_ends(self) -> None:
+        """Note that the recording has ended."""
+        self._on_free = lambda _: None
 
     def is_younger(self, storage: Storage, segments: Callable[[], Segments | None]) -> bool:
         """Return whether the storage's memory was allocated since the last recording started, and that is known.
@@ -169,7 +178,7 @@ class Ledger:
             self.live_bytes -= storage.nbytes
             if self._blocks is not None:
                 self._blocks.discard(storage.address)
-            self.on_free(storage)
+            self._on_free(storage)
             if storage.serial <= self.newest_at_most:
                 self._past.append(storage)
             self.released(storage)

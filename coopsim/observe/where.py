@@ -35,6 +35,10 @@ class _Replaced:
         if self._original is not None:
             torch_private.replace(path, functools.partial(around, self._original))
 
+    def keep_up_to_date(self, native: NativeModules) -> None:
+        """From now on, tell the library which module runs."""
+        self._native = native
+
     def remove(self) -> None:
         if self._original is not None:
             torch_private.replace(self._path, self._original)
@@ -57,7 +61,7 @@ class Where:
         self._modules: list[str] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
-        self.native: NativeModules | None = None  #: the library's side, which is kept up to date
+        self._native: NativeModules | None = None
 
     def install(self) -> None:
         """Install the hooks, on the thread whose modules are to be followed; to be called once, until `remove`."""
@@ -70,6 +74,10 @@ class Where:
             _Replaced("torch.autograd._make_grads", self._seed),
         ]
 
+    def keep_up_to_date(self, native: NativeModules) -> None:
+        """From now on, tell the library which module runs."""
+        self._native = native
+
     def remove(self) -> None:
         """Remove the hooks."""
         for handle in self._handles:
@@ -78,8 +86,8 @@ class Where:
     def forget(self) -> None:
         """Forget which module made which autograd node; to be called when a step's autograd graph is gone."""
         del self._starts[:], self._modules[:]
-        if self.native is not None:
-            self.native.forget()
+        if self._native is not None:
+            self._native.forget()
 
     def enter(self) -> None:
         """Note that a module or a compiled function is called.
@@ -102,8 +110,8 @@ class Where:
     def next_step(self) -> None:
         """Note that another step begins, or another forward pass of the same step: the phase is forward again."""
         self._backward_done = self._stepped = False
-        if self.native is not None:
-            self.native.backward_done(reset=True)
+        if self._native is not None:
+            self._native.backward_done(reset=True)
 
     def phase(self, *, mutates_gradient: bool) -> Phase:
         """Return the phase of the op that is being dispatched, by the rules of this module.
@@ -115,7 +123,7 @@ class Where:
             return Phase.BACKWARD
         if self._in_seed:
             return Phase.BACKWARD
-        done = self._backward_done or (self.native is not None and self.native.backward_done())
+        done = self._backward_done or (self._native is not None and self._native.backward_done())
         after = self._stepped or (done and not torch.is_grad_enabled())
         return Phase.OPTIMIZER if self._in_optimizer or mutates_gradient or after else Phase.FORWARD
 
@@ -175,8 +183,8 @@ class Where:
             sequence = next_sequence_nr()
             self._starts.append(sequence)
             self._modules.append(name)
-        if self.native is not None:
-            self.native.enter(name, sequence)
+        if self._native is not None:
+            self._native.enter(name, sequence)
 
     def _seed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Wrap the function that makes the gradient of the loss before the engine starts: its ops are backward."""

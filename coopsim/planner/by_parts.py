@@ -100,7 +100,7 @@ class Attempt:
             most = min(max(_RESTART, 4 * len(part)), (limit - self.used) // each)
             outcome, placements, offset, blame = search.below(self.target, order, most, jump=k % 2 == 0)
             self.used += placements * each + 1
-            keys.blame = 0.9 * keys.blame + blame
+            keys.add_blame(blame)
             if outcome == FOUND:
                 self.offset[chosen] = offset
                 return True

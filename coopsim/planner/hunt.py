@@ -92,7 +92,7 @@ class Hunt:
         most = min(most, -(-limit // self.weight))
         outcome, used, offset, blame = self.search.below(target, order, most, jump=number % 2 == 0)
         self.left -= used * self.weight + 1
-        self.keys.blame = 0.9 * self.keys.blame + blame
+        self.keys.add_blame(blame)
         if outcome == FOUND:
             leaf.offset, leaf.height = offset, height(leaf.items, offset)
         elif outcome == FAILED:

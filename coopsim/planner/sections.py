@@ -83,7 +83,7 @@ _BOOST = 10.0  #: the key of the item with the most blame is multiplied by 1 + t
 
 
 class Keys:
-    """The sort keys of items. found: their sections. blame: by item, its part in past failures, set by searches."""
+    """The sort keys of items. found: their sections. blame: by item, its part in past failures."""
 
     def __init__(self, items: Items, found: Sections) -> None:
         self.items, self.sections = items, found
@@ -91,6 +91,10 @@ class Keys:
         self.contention = most_alive(items.bytes, found)[1]
         self.area = self.width * items.bytes
         self.blame = np.zeros(len(items))
+
+    def add_blame(self, blame: Ints) -> None:
+        """Add a search's blame, by item; that of earlier ones counts for less."""
+        self.blame = 0.9 * self.blame + blame
 
     def order(self, kind: int, noise: random.Random | None = None) -> Ints:
         """The numbers of the items, first to last, in the order `kind` modulo 3: by area, contention or lifetime.

@@ -51,7 +51,7 @@ LEDGER = """
 import torch
 from coopsim.observe.storages import Ledger
 ledger, freed = Ledger(), []
-ledger.on_free = lambda storage: freed.append(storage.serial)
+ledger.recording_starts(None, lambda storage: freed.append(storage.serial))
 x = torch.ones(100, device="cuda", requires_grad=True)
 y = x.exp()                                  # autograd keeps the result
 first, second = ledger.of(x).serial, ledger.of(y).serial

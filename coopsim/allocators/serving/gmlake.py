@@ -275,9 +275,9 @@ def run(requests: Requests, options: Options | None = None) -> Result:
         elif kind == EMPTY:
             lake.empty_cache()
         elif kind == TICK:
-            lake.clock.now += amount
+            lake.clock.advance(amount)
         elif kind == DELAY:
-            lake.clock.delay = amount
+            lake.clock.delay_events(amount)
         elif kind != STOP:
             raise CoopsimError("gmlake serves no private pools (CUDA graphs, torch.cuda.use_mem_pool)")
     return lake.meter.result("gmlake", lake.count)

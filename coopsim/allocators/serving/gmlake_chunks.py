@@ -28,6 +28,18 @@ class Clock:
         self.now = self.delay = 0
         self._numbers: dict[int, int] = {}  # by stream
 
+    def advance(self, ticks: int) -> None:
+        """Let so many ticks pass."""
+        self.now += ticks
+
+    def wait_until(self, tick: int) -> None:
+        """Let time pass until then, if it has not."""
+        self.now = max(self.now, tick)
+
+    def delay_events(self, ticks: int) -> None:
+        """Let events that are recorded from now on complete after so many ticks."""
+        self.delay = ticks
+
     def record(self, stream: int) -> Event:
         """An event on that stream."""
         self._numbers[stream] = number = self._numbers.get(stream, 0) + 1
@@ -65,7 +77,7 @@ class Uses(Generic[Owner]):
         for queue in self._queues.values():
             while queue and (wait or queue[0][0] <= self.clock.now):
                 done, block = queue.popleft()
-                self.clock.now = max(self.clock.now, done)
+                self.clock.wait_until(done)
                 self._pending[block] -= 1
                 if not self._pending[block]:
                     del self._pending[block]

@@ -29,7 +29,7 @@ class StepMeter:
     `in_block` is called for every op that makes or changes data: with its name, its cost in ns, and the bytes it makes.
     """
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Any, *, in_block: Callable[[str, int, int], None]) -> None:
         self._model = recorder.cost_model
         self._total = self._optimizing = 0
         self._in_optimizer = 0
@@ -42,7 +42,7 @@ class StepMeter:
         self._rose = self._comparing = False
         self._logits = 0
         recorder.seen = self._op
-        self.in_block: Callable[[str, int, int], None] = lambda _name, _cost, _nbytes: None
+        self._in_block = in_block
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
@@ -115,7 +115,7 @@ class StepMeter:
         self._calls[call] += 1
         cost = self._model.nanoseconds(str(func), call)
         self._add(cost)
-        self.in_block(str(func), cost, made_bytes)
+        self._in_block(str(func), cost, made_bytes)
 
     def _begins(self, *_: Any) -> None:
         self._in_optimizer += 1

@@ -29,12 +29,11 @@ class ChangesPlugin:
         assert watch is not None, "fit runs scripts on the phantom GPU"
         changes = self._changes
         self._where = watch.recorder.where
-        self._meter = StepMeter(watch.recorder)
-        watch.after_compiled_step.append(self._meter.compiled_step_ended)
-        watch.calls.begins.append(Rough().call_begins)
         self._models = Models()
         self._blocks = Blocks(self._models)
-        self._meter.in_block = self._blocks.op
+        self._meter = StepMeter(watch.recorder, in_block=self._blocks.op)
+        watch.after_compiled_step.append(self._meter.compiled_step_ended)
+        watch.calls.begins.append(Rough().call_begins)
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))

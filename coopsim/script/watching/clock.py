@@ -35,12 +35,16 @@ class Clock:
     def __init__(self, control: Control, model: CostModel) -> None:
         self._control, self._model = control, model
         self._groups = 0
-        self.costed: Callable[[int], object] = lambda _: None  #: called with the time of each op
+        self._costed: Callable[[int], object] = lambda _: None
         self.begin: Callable[[], None] = control.op_begins
         sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
         if torch.distributed.is_available():
             self._distributed()
         _counted_sleep(control)
+
+    def tell(self, costed: Callable[[int], object]) -> None:
+        """From now on, call `costed` with the time of each op."""
+        self._costed = costed
 
     def end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, *, made: bool) -> None:
         """Add the time of an op, which has run and for which `begin` was called before it, to the current stream.
@@ -49,7 +53,7 @@ class Clock:
         """
         cost = self._cost(func, args, kwargs, out, made)
         self._control.op_ends(stream(), cost)
-        self.costed(cost)
+        self._costed(cost)
 
     def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, made: bool) -> int:
         if not hasattr(func, "_schema") or func._schema.name.startswith(COLLECTIVES):

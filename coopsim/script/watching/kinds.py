@@ -56,7 +56,7 @@ class Kinds(Probe):
         self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
 
     def install(self) -> None:
-        self._recorder.kinds = self.after
+        self._recorder.call_after(self.after)
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
 

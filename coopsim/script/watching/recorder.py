@@ -22,11 +22,11 @@ from coopsim.observe.torch_private import (
     get_dispatch_mode,
     op_overload,
 )
-from coopsim.observe.where import Where
 from coopsim.phantom.control import Control
 from coopsim.script.watching import clock
 
 _kept: list[Any] = []  # callbacks of the library, which must stay alive
+After = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 
 
@@ -40,7 +40,7 @@ class ScriptRecorder(Recorder):
         self._time = clock_
         self._running = "", ""
         self._seen: Seen | None = None
-        self.kinds: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None  #: called after every op
+        self._after: After | None = None
 
     @property
     def running(self) -> tuple[str, str]:
@@ -60,6 +60,28 @@ class ScriptRecorder(Recorder):
         self._seen = seen
         all_to_python(seen is not None)
 
+    def call_after(self, after: After) -> None:
+        """From now on, call `after` with each op that comes to Python, when it has run, and with its arguments."""
+        self._after = after
+
+    def watch_natively(self, control: Control, modules: list[str], *, for_python: frozenset[str]) -> None:
+        """Let the library watch ops by itself in this process; to be called before the recorder is entered.
+
+        Each op's time goes to the phantom's clock, `control`; it is that of the cost model, which the library asks of
+        Python once per op, or once per shapes. The caller makes sure that the library can be loaded. `modules` is the
+        list in which modules get their numbers; `for_python` are the names of ops that Python watches.
+        """
+        library: Any = load()
+        pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
+        device = DeviceCalls(STREAM(clock.stream), *pointers)
+        said = DESCRIBE(_describer(for_python, self.cost_model))
+        _kept[:] = device, said
+        library.device(device)
+        library.describe(said)
+        self._time.tell(library.cost)
+        self.where.keep_up_to_date(NativeModules(library, modules))
+        self.native = True
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -75,8 +97,8 @@ class ScriptRecorder(Recorder):
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
-        if self.kinds is not None:
-            self.kinds(func, args, kwargs or {})
+        if self._after is not None:
+            self._after(func, args, kwargs or {})
         if self._seen is not None:
             self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
@@ -106,26 +128,6 @@ def _is_fake(types: Any) -> bool:
     """Return whether it is an op of fake tensors, with which DTensor infers the shapes of its results."""
     mode = get_dispatch_mode(FAKE_MODE)
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
-
-
-def watch_natively(
-    control: Control, model: CostModel, time: clock.Clock, where: Where, modules: list[str], for_python: frozenset[str]
-) -> None:
-    """Configure the library for this process, so that it can watch ops by itself.
-
-    Each op's time goes to the phantom's clock, `time`; it is that of `model`, which the library asks of Python once
-    per op, or once per shapes. The caller makes sure that the library can be loaded. `modules` is the list in which
-    modules get their numbers; `for_python` are the names of ops that Python watches.
-    """
-    library: Any = load()
-    pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
-    device = DeviceCalls(STREAM(clock.stream), *pointers)
-    said = DESCRIBE(_describer(for_python, model))
-    _kept[:] = device, said
-    library.device(device)
-    library.describe(said)
-    time.costed = library.cost
-    where.native = NativeModules(library, modules)
 
 
 def _describer(for_python: frozenset[str], model: CostModel) -> Callable[[bytes, bytes, Any], None]:

@@ -17,9 +17,10 @@ from coopsim.phantom import profiles
 from coopsim.phantom.control import Control, convolutions
 from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
-from coopsim.script.watching import allocator, clock, kinds, places, probe
+from coopsim.script.watching import allocator, kinds, places, probe
 from coopsim.script.watching.allocator import Allocator
 from coopsim.script.watching.calls import Calls, InputSizes
+from coopsim.script.watching.clock import Clock
 from coopsim.script.watching.compilation import Compilation
 from coopsim.script.watching.ending import Ending
 from coopsim.script.watching.growth import Growth
@@ -29,7 +30,7 @@ from coopsim.script.watching.kinds import Kinds
 from coopsim.script.watching.out_of_memory import OutOfMemories, Snapshot
 from coopsim.script.watching.peaks import Peaks
 from coopsim.script.watching.probe import Probe
-from coopsim.script.watching.recorder import ScriptRecorder, watch_natively, watch_resizes
+from coopsim.script.watching.recorder import ScriptRecorder, watch_resizes
 from coopsim.script.watching.requests import Requests, StepRequests
 from coopsim.script.watching.steps import Steps
 
@@ -47,17 +48,14 @@ class Watch:
     def __init__(self, task: Task, folder: str) -> None:
         card, device = profiles.get(task.card), Control()
         model = CostModel(card, task.precision)
-        time = clock.Clock(device, model)
-        recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, time)
+        recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, Clock(device, model))
         ledger, where = recorder.ledger, recorder.where
-        data = recorder.data = DeviceData(ledger, Masks.of(task.masks), places.here)
+        data = recorder.answer_by(DeviceData(ledger, Masks.of(task.masks), places.here))
         self._unmet: Callable[[], str] = lambda: allocator.unmet() or data.decisions.endless
         where.install()
         watch_resizes(recorder)
         if isinstance(ledger, NativeLedger) and not task.trace:
-            for_python = kinds.OPS | device_data.OPS
-            watch_natively(device, model, time, where, ledger.modules, for_python)
-            recorder.native = True
+            recorder.watch_natively(device, ledger.modules, for_python=kinds.OPS | device_data.OPS)
         self._watched = task.watched
         if task.watched:
             recorder.__enter__()
