@@ -50,7 +50,7 @@ class Link:
         return self.latency_ns - -nbytes * 1000 // self.rate_mb_s
 
 
-class Engines:
+class CopyEngines:
     """The two copy engines of a link, by direction (OUT, BACK), each with the copies that it has been given."""
 
     OUT, BACK = range(2)

@@ -161,7 +161,7 @@ class Call:
 Class = Mapping[str, float]
 
 
-class Peaks(Protocol):
+class CardPeaks(Protocol):
     """A card's peak rates, in TFLOP/s (0: no such unit) and 1e9 bytes per second; its title, and their source."""
 
     @property
@@ -180,7 +180,7 @@ class Peaks(Protocol):
     def source(self) -> str: ...
 
 
-def price(call: Call, classes: Mapping[str, Class], ieee_of_peak: float, card: Peaks) -> int:
+def price(call: Call, classes: Mapping[str, Class], ieee_of_peak: float, card: CardPeaks) -> int:
     """Return the price of a call, in whole ns.
 
     `classes` is a table of prices, `ieee_of_peak` the share of the FP32 peak that products in full float32 reach.
@@ -194,7 +194,7 @@ def price(call: Call, classes: Mapping[str, Class], ieee_of_peak: float, card: P
     return round(fixed + call.moved * per_byte + computing)
 
 
-def line(call: Call, classes: Mapping[str, Class], card: Peaks) -> tuple[float, float]:
+def line(call: Call, classes: Mapping[str, Class], card: CardPeaks) -> tuple[float, float]:
     """Return the ns that a call takes that moves and computes nothing, and the ns per byte."""
     if call.kind == FREE:
         return 0.0, 0.0
@@ -225,7 +225,7 @@ def _waste(call: Call, of: Class) -> float:
     return call.waste * outputs * depth
 
 
-def _rate(call: Call, of: Class, ieee_of_peak: float, card: Peaks) -> float:
+def _rate(call: Call, of: Class, ieee_of_peak: float, card: CardPeaks) -> float:
     """Return the FLOPs per ns that a call does. Those in TF32 are no slower than those in full float32."""
     full = 1000 * ieee_of_peak * card.fp32_tflops
     last = of.get("fl", 1.0) if call.last else 1.0
@@ -246,12 +246,12 @@ Measured = Mapping[str, Any]  #: {class: {entry: value}, "ieee_fp32_of_peak": sh
 
 
 @dataclass(frozen=True)
-class Table:
+class PriceTable:
     """Prices on one card. `source` is a line for headers: what they rest on."""
 
     classes: Mapping[str, Class]
     ieee_fp32_of_peak: float
-    card: Peaks
+    card: CardPeaks
     source: str
 
     def price(self, call: Call) -> int:
@@ -263,7 +263,7 @@ class Table:
         return line(call, self.classes, self.card)
 
 
-def table(card: Peaks, measured: Measured | None = None, measured_by: str = "") -> Table:
+def table(card: CardPeaks, measured: Measured | None = None, measured_by: str = "") -> PriceTable:
     """Return the prices on a card.
 
     `measured` is what has been measured on it, a class or more, in the form of prices.toml; `measured_by` says how and
@@ -277,10 +277,10 @@ def table(card: Peaks, measured: Measured | None = None, measured_by: str = "") 
         rest = "" if own.keys() >= shipped["classes"].keys() else f"; classes not measured there: {source}"
         source = f"prices by class measured on the {card.title}{f' ({measured_by})' if measured_by else ''}{rest}"
     ieee = (measured or {}).get(IEEE, shipped[IEEE])
-    return Table(shipped["classes"] | own, float(ieee), card, source)
+    return PriceTable(shipped["classes"] | own, float(ieee), card, source)
 
 
-def _peaks(card: Peaks) -> str:
+def _peaks(card: CardPeaks) -> str:
     units = {name.upper(): getattr(card, f"{name}_tflops") for name in ("tf32", "fp32", "bf16", "fp16")}
     rates = ", ".join(f"{name} {rate:g}" for name, rate in units.items() if rate)
     return f"{rates} TFLOP/s, {card.bandwidth_gbs:g} GB/s; peaks from {card.source}"
@@ -291,4 +291,4 @@ def _shipped() -> dict[str, Any]:
     return tomllib.loads(resources.files("coopsim").joinpath("prices.toml").read_text(encoding="utf-8"))
 
 
-__all__ = ["Call", "Table", "table"]
+__all__ = ["Call", "PriceTable", "table"]

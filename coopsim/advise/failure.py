@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.advise.growth import Growth, growth
-from coopsim.allocators.caching.api import CachingAllocator, Segment
+from coopsim.advise.growth import LoopGrowth, growth
+from coopsim.allocators.caching.api import CachingAllocator, CachingSegment
 from coopsim.allocators.caching.driver import CUDA
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, KIND, NUMBER, STREAM
 from coopsim.requests import Requests
@@ -66,11 +66,11 @@ class Failure:
     largest_free_block_bytes: int
     unused_device_bytes: int
     floor_bytes: int
-    segments: tuple[Segment, ...]
+    segments: tuple[CachingSegment, ...]
     labels: tuple[tuple[str, ...], ...]
     pinned: tuple[Pinned, ...]
     pool: int = 0
-    growth: Growth | None = None
+    growth: LoopGrowth | None = None
 
     @property
     def reserved_bytes(self) -> int:
@@ -89,7 +89,7 @@ class Failure:
         rows = [OfStream(stream, of["reserved"], of["f"], of["P"]) for stream, of in found.items()]
         return sorted(rows, key=lambda of: (-of.reserved_bytes, of.stream))
 
-    def kind_of_free(self, segment: Segment) -> str:
+    def kind_of_free(self, segment: CachingSegment) -> str:
         """Return how a segment's free memory counts for the request: "free", "other_streams" or "other_pool"."""
         return _kind_of_free(segment, self.stream, self.requested_bytes, self.pool, failed=self.failed)
 
@@ -193,7 +193,7 @@ def _pool_at(requests: Requests, row: int) -> int:
     return int(requests.rows[last, NUMBER]) if last >= 0 and kinds[last] != END else 0
 
 
-def _kind_of_free(segment: Segment, stream: int, requested: int, pool: int, *, failed: bool) -> str:
+def _kind_of_free(segment: CachingSegment, stream: int, requested: int, pool: int, *, failed: bool) -> str:
     if not failed:
         return "free"
     if segment.pool != pool:

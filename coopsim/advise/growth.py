@@ -16,7 +16,7 @@ _PART = 20  #: growth counts if it is at least one in so many of all bytes held
 
 
 @dataclass(frozen=True)
-class Growth:
+class LoopGrowth:
     """What earlier iterations of a loop keep: bytes, and the lines that requested most of them.
 
     line: the line of the loop at which the history ends. iterations: their number, the last one included.
@@ -33,7 +33,7 @@ class Growth:
         return f"{each} keep it, asked for at {', '.join(self.holders)}"
 
 
-def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
+def growth(snapshot: Snapshot, requests: Requests, row: int) -> LoopGrowth | None:
     """Return what earlier iterations of the loop that the program is in hold, after the requests up to `row`.
 
     None if there is no loop, if that is less than a twentieth of all that is held, or if no line keeps something of
@@ -61,7 +61,7 @@ def growth(snapshot: Snapshot, requests: Requests, row: int) -> Growth | None:
     holders = Counter[str]()
     for n in old:
         holders[requests.labels[n]] += int(sizes[n])
-    return Growth(loop.line, loop.count, nbytes, tuple(label for label, _ in holders.most_common(3)))
+    return LoopGrowth(loop.line, loop.count, nbytes, tuple(label for label, _ in holders.most_common(3)))
 
 
 def _frees(loop: Loop, requests: Requests, row: int, held: dict[int, int]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from coopsim import prices
 from coopsim.calibrate.grid_calls import Timed, timed
 from coopsim.phantom import Profile
-from coopsim.prices import IEEE, Call, Peaks
+from coopsim.prices import IEEE, Call, CardPeaks
 
 Array = np.ndarray
 Table = dict[str, dict[str, float]]
@@ -44,7 +44,7 @@ _SURE_NS = 10_000.0  #: of an ideal time; what else a host does weighs more in s
 
 def fit(
     timed: Sequence[Timed],
-    card: Peaks,
+    card: CardPeaks,
     start: Mapping[str, Mapping[str, float]],
     ieee: float,
     steady: frozenset[str] = frozenset(),
@@ -67,7 +67,7 @@ def _full(call: Call) -> bool:
     return call.unit == "fp32" and call.kind in ("matmul", "bmm")
 
 
-def ieee_of_peak(timed: Sequence[Timed], card: Peaks) -> float | None:
+def ieee_of_peak(timed: Sequence[Timed], card: CardPeaks) -> float | None:
     """Return the share of the FP32 peak that large products in full float32 reach; None if none was timed."""
     shares = [
         one.call.flops / one.ns / (1000 * card.fp32_tflops)
@@ -77,7 +77,7 @@ def ieee_of_peak(timed: Sequence[Timed], card: Peaks) -> float | None:
     return float(f"{min(1.0, np.median(shares)):.3g}") if shares else None
 
 
-def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], card: Peaks, ieee: float) -> Array:
+def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], card: CardPeaks, ieee: float) -> Array:
     """Return the price of each call in ns, not rounded. A class that is not in the table costs nan."""
     found = np.full(len(timed), math.nan)
     for kind in {one.call.kind for one in timed} & set(table):
@@ -89,7 +89,7 @@ def predict(timed: Sequence[Timed], table: Mapping[str, Mapping[str, float]], ca
 class _Columns:
     """The calls of a class as arrays."""
 
-    def __init__(self, timed: Sequence[Timed], card: Peaks, ieee: float) -> None:
+    def __init__(self, timed: Sequence[Timed], card: CardPeaks, ieee: float) -> None:
         def of(name: str) -> Array:
             return np.array([getattr(one.call, name) for one in timed], float)
 

@@ -10,7 +10,7 @@ from coopsim.files import target
 from coopsim.types import CoopsimError
 
 
-class Journal:
+class CalibrationJournal:
     """The rows of each part, by key, in `file`.part; those of another card, or of other versions, are dropped.
 
     CoopsimError if `file` cannot be written.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from coopsim.calibrate import on_card, ops_images, shapes
-from coopsim.calibrate.shapes import Case
+from coopsim.calibrate.shapes import MeasuredCase
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -22,16 +22,16 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 def _cublas() -> dict[str, Any]:
     a = torch.randn(512, 512, device="cuda")
     out, _, kept = on_card.took(lambda: a @ a)
-    row = Case("op", "cublas", "float32", "", (512, 512, 512)).row()
+    row = MeasuredCase("op", "cublas", "float32", "", (512, 512, 512)).row()
     return row | {"bytes": kept - out.nbytes}
 
 
-def _convolution(case: Case) -> dict[str, Any]:
+def _convolution(case: MeasuredCase) -> dict[str, Any]:
     _, freed, _ = on_card.took(ops_images.convolution(case))
     return case.row() | {"bytes": freed}
 
 
-def _recurrent(case: Case) -> dict[str, Any]:
+def _recurrent(case: MeasuredCase) -> dict[str, Any]:
     kind, way = case.op.split()
     hidden, layers, both = json.loads(case.more)
     dtype = getattr(torch, case.dtype)

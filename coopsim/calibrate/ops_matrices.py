@@ -6,45 +6,45 @@ from collections.abc import Callable
 import torch
 
 from coopsim.calibrate.ops_rows import Call, dtype_of
-from coopsim.calibrate.shapes import Case
+from coopsim.calibrate.shapes import MeasuredCase
 
 
-def _random(case: Case, *sizes: int) -> torch.Tensor:
+def _random(case: MeasuredCase, *sizes: int) -> torch.Tensor:
     return torch.randn(*sizes, device="cuda", dtype=dtype_of(case))
 
 
-def _mm(case: Case) -> Call:
+def _mm(case: MeasuredCase) -> Call:
     m, k, n = case.shape
     a, b = _random(case, m, k), _random(case, k, n)
     return lambda: a @ b
 
 
-def _addmm(case: Case) -> Call:
+def _addmm(case: MeasuredCase) -> Call:
     m, k, n = case.shape
     bias, a, b = _random(case, n), _random(case, m, k), _random(case, k, n)
     return lambda: torch.addmm(bias, a, b)
 
 
-def _bmm(case: Case) -> Call:
+def _bmm(case: MeasuredCase) -> Call:
     batch, m, k, n = case.shape
     a, b = _random(case, batch, m, k), _random(case, batch, k, n)
     return lambda: torch.bmm(a, b)
 
 
-def _attention(case: Case) -> tuple[torch.Tensor, Call]:
+def _attention(case: MeasuredCase) -> tuple[torch.Tensor, Call]:
     heads, length, width = case.shape
     q = _random(case, heads // 8, 8, length, width).requires_grad_()
     return q, lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
 
 
-def _attention_backward(case: Case) -> Call:
+def _attention_backward(case: MeasuredCase) -> Call:
     q, forward = _attention(case)
     out = forward()
     grad = torch.randn_like(out)
     return lambda: torch.autograd.grad(out, q, grad, retain_graph=True)
 
 
-def _parameters(case: Case) -> list[torch.nn.Parameter]:
+def _parameters(case: MeasuredCase) -> list[torch.nn.Parameter]:
     size, count = case.shape
     found = [torch.nn.Parameter(_random(case, size)) for _ in range(count)]
     for parameter in found:
@@ -52,8 +52,8 @@ def _parameters(case: Case) -> list[torch.nn.Parameter]:
     return found
 
 
-def _optimizer(kind: type[torch.optim.Optimizer], **options: float) -> Callable[[Case], Call]:
-    def make(case: Case) -> Call:
+def _optimizer(kind: type[torch.optim.Optimizer], **options: float) -> Callable[[MeasuredCase], Call]:
+    def make(case: MeasuredCase) -> Call:
         how = ast.literal_eval(case.op.partition(" ")[2])
         optimizer = kind(_parameters(case), **options, **how)  # type: ignore[arg-type]
         return optimizer.step
@@ -61,12 +61,12 @@ def _optimizer(kind: type[torch.optim.Optimizer], **options: float) -> Callable[
     return make
 
 
-def _clip(case: Case) -> Call:
+def _clip(case: MeasuredCase) -> Call:
     parameters = _parameters(case)
     return lambda: torch.nn.utils.clip_grad_norm_(parameters, 1.0)
 
 
-OPS: dict[str, Callable[[Case], Call]] = {
+OPS: dict[str, Callable[[MeasuredCase], Call]] = {
     "mm": _mm,
     "addmm": _addmm,
     "bmm": _bmm,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from coopsim.calibrate import fit_prices, machine, profile
-from coopsim.calibrate.journal import Journal
+from coopsim.calibrate.journal import CalibrationJournal
 from coopsim.calibrate.parts import PARTS, Part
 from coopsim.errors import unknown
 from coopsim.files import replacing
@@ -33,13 +33,13 @@ def parts_of(names: str | None) -> list[Part]:
 
 def calibrate(
     file: Path, parts: Sequence[Part], *, by: str, variables: Mapping[str, str], say: Callable[[str], None]
-) -> Journal:
+) -> CalibrationJournal:
     """Measure what the journal beside `file` lacks of these parts, write the card file, and return the journal.
 
     variables: of the child processes, beside ours. `say` is called with lines for the user. Raises CoopsimError where
     PyTorch finds no GPU, and if a child process ends without having measured.
     """
-    journal = Journal(file)
+    journal = CalibrationJournal(file)
     environment = os.environ | dict(variables)
     for part in parts:
         _measure(part, journal, environment, say)
@@ -49,7 +49,9 @@ def calibrate(
     return journal
 
 
-def _measure(part: Part, journal: Journal, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+def _measure(
+    part: Part, journal: CalibrationJournal, environment: Mapping[str, str], say: Callable[[str], None]
+) -> None:
     size = part.size()
     with watch(part.what) as report:
         report(len(journal.done(part.name)), size)
@@ -107,7 +109,7 @@ def _no_gpu(why: str) -> str:
     return f"nothing to measure: {why}; for a dry run, name a card to imitate: --dry-run rtx-3060"
 
 
-def _content(journal: Journal, by: str) -> dict[str, Any]:
+def _content(journal: CalibrationJournal, by: str) -> dict[str, Any]:
     """Return the card file: which card, measured by whom, when and with what, and each part that has rows."""
     card = journal.card
     clocks = machine.clocks()

@@ -9,7 +9,7 @@ IEEE = "ieee"  #: `more` of a product of float32 without TF32; with TF32 it is "
 
 
 @dataclass(frozen=True)
-class Case:
+class MeasuredCase:
     """An op to be timed: the columns that name it in a table of times.
 
     kind: op or conv. layout: of images, "c" channels first, "last"; "" of others. shape: sizes as in 32x64x56x56;
@@ -71,45 +71,47 @@ _CONVOLUTIONS = (
 _LAYOUTS = (("float32", "c"), ("bfloat16", "c"), ("bfloat16", "last"))
 
 
-def ops() -> Iterator[Case]:
+def ops() -> Iterator[MeasuredCase]:
     """Yield the ops that are timed for the prices."""
     for dtype in _DTYPES:
         for n in _ELEMENTS:
-            yield from (Case("op", op, dtype, "", (n,)) for op in _ELEMENTWISE)
+            yield from (MeasuredCase("op", op, dtype, "", (n,)) for op in _ELEMENTWISE)
         for size in _ROW_SIZES:
-            yield from (Case("op", op, dtype, "", size) for op in _ROWS)
-        yield from (Case("op", op, dtype, "", (8192, 32000)) for op in _VOCABULARY)
+            yield from (MeasuredCase("op", op, dtype, "", size) for op in _ROWS)
+        yield from (MeasuredCase("op", op, dtype, "", (8192, 32000)) for op in _VOCABULARY)
         for shape in _IMAGE_SIZES:
             for layout in ("c", "last"):
-                yield from (Case("op", f"{op} {layout}", dtype, "", shape) for op in _IMAGES)
+                yield from (MeasuredCase("op", f"{op} {layout}", dtype, "", shape) for op in _IMAGES)
                 if dtype == "float32":  # with weights of another type than the input it is refused
-                    yield Case("op", f"cudnn_batch_norm {layout}", dtype, "", shape)
+                    yield MeasuredCase("op", f"cudnn_batch_norm {layout}", dtype, "", shape)
         for precision in ("", IEEE) if dtype == "float32" else ("",):
             for sizes in _PRODUCTS:
-                yield Case("op", "mm", dtype, "", sizes, precision)
-            yield Case("op", "addmm", dtype, "", _PRODUCTS[1], precision)
-            yield from (Case("op", "bmm", dtype, "", sizes, precision) for sizes in _BATCHED)
+                yield MeasuredCase("op", "mm", dtype, "", sizes, precision)
+            yield MeasuredCase("op", "addmm", dtype, "", _PRODUCTS[1], precision)
+            yield from (MeasuredCase("op", "bmm", dtype, "", sizes, precision) for sizes in _BATCHED)
         for sizes in _ATTENTION:
-            yield from (Case("op", op, dtype, "", sizes) for op in ("sdpa", "sdpa_backward"))
+            yield from (MeasuredCase("op", op, dtype, "", sizes) for op in ("sdpa", "sdpa_backward"))
         if dtype == "float32":
             for size in _PARAMETERS:
-                yield from (Case("op", op, dtype, "", size) for op in _OPTIMIZERS)
+                yield from (MeasuredCase("op", op, dtype, "", size) for op in _OPTIMIZERS)
 
 
-def convolutions() -> Iterator[Case]:
+def convolutions() -> Iterator[MeasuredCase]:
     """Yield the convolutions that are timed for the prices, and whose workspaces are measured."""
     for shape, weights, stride, padding, groups, transposed in _CONVOLUTIONS:
         more = [list(weights), False, [stride] * 2, [padding] * 2, [1, 1], transposed, [0, 0], groups, "calibrate"]
         backward = "backward" if shape[1] > 4 else "backward-weights"
         for dtype, layout in _LAYOUTS:
-            yield from (Case("conv", op, dtype, layout, shape, json.dumps(more)) for op in ("forward", backward))
+            yield from (
+                MeasuredCase("conv", op, dtype, layout, shape, json.dumps(more)) for op in ("forward", backward)
+            )
 
 
-def recurrent() -> Iterator[Case]:
+def recurrent() -> Iterator[MeasuredCase]:
     """Yield the recurrent layers whose workspaces are measured; `more`: hidden size, layers, bidirectional."""
     for kind in ("LSTM", "GRU", "RNN"):
         for dtype in _DTYPES:
             more = json.dumps([512, 2, False])
             yield from (
-                Case("rnn", f"{kind} {way}", dtype, "", (32, 128, 512), more) for way in ("forward", "backward")
+                MeasuredCase("rnn", f"{kind} {way}", dtype, "", (32, 128, 512), more) for way in ("forward", "backward")
             )

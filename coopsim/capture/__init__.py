@@ -5,6 +5,6 @@ Importing this package imports no torch; only the child (worker.py) does.
 
 from coopsim.capture.job import Job
 from coopsim.capture.parent import capture
-from coopsim.observe.errors import CaptureError, OutOfMemory
+from coopsim.observe.errors import CaptureError, CaptureOutOfMemory
 
-__all__ = ["CaptureError", "Job", "OutOfMemory", "capture"]
+__all__ = ["CaptureError", "CaptureOutOfMemory", "Job", "capture"]

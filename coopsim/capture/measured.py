@@ -5,13 +5,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from coopsim.observe import cost_table
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.phantom.profiles import Profile
 from coopsim.prices import Call
 from coopsim.types import Precision
 
 
-class MeasuredCosts(CostModel):
+class MeasuredCosts(OpCostModel):
     """Costs of ops on one card by a table (cost_table.read), and by prices of classes for ops that are not in it.
 
     An op with the same name, FLOPs and bytes costs what the table has, the mean of several rows. An op with the same

@@ -15,7 +15,7 @@ from coopsim import files, phantom
 from coopsim.capture import fake_guard, models, target
 from coopsim.capture.job import Job, Where
 from coopsim.observe import cost_table, temporary_table
-from coopsim.observe.errors import CaptureError, OutOfMemory
+from coopsim.observe.errors import CaptureError, CaptureOutOfMemory
 from coopsim.observe.masks import checked
 from coopsim.types import Precision
 
@@ -48,7 +48,7 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
             raise CaptureError(f"the capture's process {_manner(code)}{_last_words(output)}")
     match answer:
         case {"out_of_memory": text}:
-            raise OutOfMemory(text)
+            raise CaptureOutOfMemory(text)
         case {"error": text}:
             raise CaptureError(text)
 

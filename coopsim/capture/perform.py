@@ -14,14 +14,14 @@ from coopsim.trace import Trace
 
 
 @dataclass(frozen=True)
-class Peaks:
+class MeasuredPeaks:
     """The allocator's peaks in bytes: of segments, and of blocks in use."""
 
     reserved_bytes: int
     allocated_bytes: int
 
 
-def perform(trace: Trace) -> Peaks:
+def perform(trace: Trace) -> MeasuredPeaks:
     """Make the requests of the recorded steps once, and return the allocator's peaks.
 
     Raises CaptureError if the trace has no layout at the start (it was imported, or recorded with allocator settings
@@ -38,7 +38,7 @@ def perform(trace: Trace) -> Peaks:
         raise CaptureError(f"torch {torch.__version__} does not lay memory out as the trace has it")
     torch.cuda.reset_peak_memory_stats()
     _serve(rows[requests.prologue :], address)
-    return Peaks(torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated())
+    return MeasuredPeaks(torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated())
 
 
 def _serve(rows: list[list[int]], address: dict[int, int]) -> None:

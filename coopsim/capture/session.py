@@ -16,7 +16,7 @@ from coopsim.capture import models, target
 from coopsim.capture.job import Job
 from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
 from coopsim.observe.device_data import DeviceData
 from coopsim.observe.errors import CaptureError
@@ -89,11 +89,11 @@ def _device(job: Job, stack: contextlib.ExitStack) -> Device:
     return PhantomDevice(profiles.get(job.card)) if job.device == "phantom" else RealDevice()
 
 
-def _cost_model(job: Job) -> CostModel:
+def _cost_model(job: Job) -> OpCostModel:
     card = profiles.get(job.card)
     if job.cost_from:
         return MeasuredCosts(card, job.precision, Path(job.cost_from))
-    return CostModel(card, job.precision)
+    return OpCostModel(card, job.precision)
 
 
 def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:

@@ -14,8 +14,8 @@ from coopsim.text import human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.longrun.recorded import Recorded
-    from coopsim.longrun.verdict import Verdict
+    from coopsim.longrun.recorded import RecordedSteps
+    from coopsim.longrun.verdict import LongVerdict
     from coopsim.script import Report, Script
 
 _ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline")
@@ -38,13 +38,13 @@ def is_asked_for(args: argparse.Namespace) -> bool:
 
 def run(
     args: argparse.Namespace, script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
-) -> tuple["Report", "Verdict | None"]:
+) -> tuple["Report", "LongVerdict | None"]:
     """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
 
     Of a job of several ranks that ran, all are replayed; report and verdict are of the one that runs out first, or
     else takes most. The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
     """
-    from coopsim.longrun.run import Run
+    from coopsim.longrun.run import LongRun
     from coopsim.longrun.verdict import judge
     from coopsim.script.memory import ENDLESS
     from coopsim.script.running import longer
@@ -59,7 +59,7 @@ def run(
         enough = report_of(script.with_memory(ENDLESS), file)
     lengths = None if args.lengths is None else Path(args.lengths)
     of = longer.recorded(enough, file)
-    runs = [Run(recorded, lengths, args.replay_steps) for _, recorded in of]
+    runs = [LongRun(recorded, lengths, args.replay_steps) for _, recorded in of]
     cards = [longer.card_of(one, report.memory_bytes) for one, _ in of]
     n = 0
     if len(of) > 1:
@@ -69,7 +69,7 @@ def run(
         report = replace(ranks[n], ranks=tuple(ranks))
     rank = of[n][0].rank if enough.ranks else None
 
-    def again(times: int) -> "Recorded":
+    def again(times: int) -> "RecordedSteps":
         note(f"running it again with some batches in {times} micro-batches, for the replay")
         own = folder / f"steps-{times}"
         [(_, recorded)] = longer.recorded(report_of(longer.divided(script, times, rank), own), own)
@@ -78,7 +78,7 @@ def run(
     return report, judge(runs[n], cards[n], note, again=again)
 
 
-def draw(verdict: "Verdict", path: str) -> None:
+def draw(verdict: "LongVerdict", path: str) -> None:
     """Write the figure of a verdict."""
     from coopsim.figures import longrun
     from coopsim.figures.output import save

@@ -99,7 +99,10 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
     bound = requests.peak_bytes(GRANULE)
     settings = dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ())))
     results = (
-        *(caching.run(began, caching.Options(args.torch, conf, driver=args.driver or DRIVER)) for conf in settings),
+        *(
+            caching.run(began, caching.CachingOptions(args.torch, conf, driver=args.driver or DRIVER))
+            for conf in settings
+        ),
         gmlake.run(requests),
         planned.run(requests),
         release.run(requests),

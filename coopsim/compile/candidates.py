@@ -28,7 +28,7 @@ _OrderedSet = torch_private.get("torch.utils._ordered_set.OrderedSet")
 
 
 @dataclass(frozen=True)
-class Choice:
+class CompileChoice:
     """recomputed: of the values that are not recomputed otherwise. saved: to save in any case."""
 
     recomputed: frozenset[fx.Node]
@@ -57,7 +57,7 @@ class Frontier:
     values: tuple[fx.Node, ...]
 
 
-class Problem:
+class CompileProblem:
     """One joint graph that is being partitioned, from within the solver's call. fuses: does the backend fuse ops?"""
 
     def __init__(self, joint_graph: fx.Graph, node_info: Any, nodes: list[fx.Node]) -> None:
@@ -69,15 +69,15 @@ class Problem:
         self.by_default: list[fx.Node] = inner.f_locals["runtime_optimized_saved_values"]
         self.flops = dict(zip(nodes, inner.f_locals["runtimes_banned_nodes"], strict=True))
         self.nodes, self._graph, self._info = nodes, joint_graph, node_info
-        self._known: dict[Choice, Figures] = {}
+        self._known: dict[CompileChoice, Figures] = {}
 
-    def figures(self, choice: Choice) -> Figures:
+    def figures(self, choice: CompileChoice) -> Figures:
         """What comes of a choice."""
         if choice not in self._known:
             self._known[choice] = self._figures(choice)
         return self._known[choice]
 
-    def _figures(self, choice: Choice) -> Figures:
+    def _figures(self, choice: CompileChoice) -> Figures:
         unmark = mark(choice)
         try:
             saved, _ = _solve_min_cut(
@@ -142,7 +142,7 @@ class Problem:
         return found
 
 
-def mark(choice: Choice) -> Any:
+def mark(choice: CompileChoice) -> Any:
     """Mark what is to be saved in any case; the function that is returned unmarks it."""
     before = {node: node.meta.get("recompute") for node in choice.saved}
     for node in choice.saved:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from coopsim.compile.candidates import Choice, Figures, Frontier, Problem, mark
+from coopsim.compile.candidates import CompileChoice, CompileProblem, Figures, Frontier, mark
 from coopsim.observe import torch_private
 from coopsim.observe.torch_private import clear_workspaces
 from coopsim.text import human
@@ -58,7 +58,7 @@ class Solver(_CustomKnapsackSolver):  # type: ignore[misc]
         all_recomputable_banned_nodes: list[fx.Node],
     ) -> tuple[list[int], list[int]]:
         """Indices of the values to save, and of those to recompute."""
-        problem = Problem(joint_graph, node_info, all_recomputable_banned_nodes)
+        problem = CompileProblem(joint_graph, node_info, all_recomputable_banned_nodes)
         resident = resident_bytes() + self.outside_bytes
         margin = FUSED_MARGIN if problem.fuses else MARGIN
         room = int(self.memory_bytes * (1 - margin)) - resident
@@ -83,21 +83,21 @@ def ask(memory_bytes: int, outside_bytes: int) -> Solver:
     return Solver(memory_bytes, outside_bytes)
 
 
-def choose(problem: Problem, memory: list[float], room: int) -> tuple[Choice, Figures]:
+def choose(problem: CompileProblem, memory: list[float], room: int) -> tuple[CompileChoice, Figures]:
     """The choice that recomputes least of those found whose peak is within `room`; if there is none, the least peak."""
-    tried: list[Choice] = []
+    tried: list[CompileChoice] = []
 
-    def peak(choice: Choice) -> int:
+    def peak(choice: CompileChoice) -> int:
         tried.append(choice)
         return problem.figures(choice).peak_bytes
 
-    default = Choice(frozenset(), frozenset(node for node in problem.by_default if node.op == "call_function"))
-    if peak(default) > room and peak(Choice(frozenset(), frozenset())) > room:
+    default = CompileChoice(frozenset(), frozenset(node for node in problem.by_default if node.op == "call_function"))
+    if peak(default) > room and peak(CompileChoice(frozenset(), frozenset())) > room:
         runtimes = [problem.flops[node] for node in problem.nodes]
 
-        def at(share: float, saved: frozenset[fx.Node]) -> Choice:
+        def at(share: float, saved: frozenset[fx.Node]) -> CompileChoice:
             _, _, again = _dp_knapsack(memory, runtimes, share * sum(memory))
-            return Choice(frozenset(problem.nodes[i] for i in again), saved)
+            return CompileChoice(frozenset(problem.nodes[i] for i in again), saved)
 
         # Saving little else, where recomputation ends decides the peak. The best two are filled up.
         for saved in sorted(_boundaries(problem), key=lambda saved: peak(at(0.0, saved)))[:_FILLED]:
@@ -116,7 +116,7 @@ def choose(problem: Problem, memory: list[float], room: int) -> tuple[Choice, Fi
     return best, problem.figures(best)
 
 
-def _boundaries(problem: Problem) -> list[frozenset[fx.Node]]:
+def _boundaries(problem: CompileProblem) -> list[frozenset[fx.Node]]:
     """Values to save so that recomputation ends at them: where least is alive in each of n parts; and none."""
     frontiers = problem.frontiers()
     made = list(itertools.accumulate(one.made_bytes for one in frontiers))

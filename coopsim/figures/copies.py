@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.figures import style
-from coopsim.link import Engines, of_header
+from coopsim.link import CopyEngines, of_header
 from coopsim.types import Action
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> CopyActivity 
     if link is None:
         return None
     rows = np.flatnonzero(np.isin(schedule.action, (Action.OFFLOAD, Action.FETCH, Action.DISCARD)))
-    engines = Engines(link)
+    engines = CopyEngines(link)
     spans, back, host = list[tuple[int, int]](), list[bool](), [(0, 0)]
     columns = (schedule.action, schedule.time_ns, schedule.bytes)
     for action, time, nbytes in zip(*(c[rows].tolist() for c in columns), strict=True):
@@ -51,7 +51,7 @@ def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> CopyActivity 
             host.append((time, host[-1][1] + (nbytes if action == Action.OFFLOAD else -nbytes)))
         if action != Action.DISCARD:
             back.append(action == Action.FETCH)
-            spans.append(engines.give(Engines.BACK if back[-1] else Engines.OUT, link.alone_ns(nbytes), time))
+            spans.append(engines.give(CopyEngines.BACK if back[-1] else CopyEngines.OUT, link.alone_ns(nbytes), time))
     busy = np.array(spans, np.int64).reshape(-1, 2)
     seen = (busy[:, 0] < begin_ns + length_ns) & (busy[:, 1] > begin_ns)
     held = np.array(host, np.int64)

@@ -13,7 +13,7 @@ _OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeObject:
     """An object that the script makes, and the user's line that does.
 
     by: "lines" if that line calls it, "options" if Hugging Face's parser makes it from the command's options, "" if
@@ -37,9 +37,9 @@ class Given:
     a Lightning Trainer, or an Accelerator whose `accumulate` is used.
     """
 
-    arguments: Made | None = None
-    loaders: tuple[Made, ...] = ()
-    adds_up: Made | None = None
+    arguments: MadeObject | None = None
+    loaders: tuple[MadeObject, ...] = ()
+    adds_up: MadeObject | None = None
 
     @classmethod
     def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
@@ -49,9 +49,9 @@ class Given:
         """
         arguments, adds_up = found["arguments"], found["adds_up"]
         return cls(
-            arguments=Made(**arguments) if arguments and trainer else None,
-            loaders=tuple(Made(**loader) for loader in found["loaders"]),
-            adds_up=Made(**adds_up) if adds_up else None,
+            arguments=MadeObject(**arguments) if arguments and trainer else None,
+            loaders=tuple(MadeObject(**loader) for loader in found["loaders"]),
+            adds_up=MadeObject(**adds_up) if adds_up else None,
         )
 
     @property

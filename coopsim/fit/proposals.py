@@ -121,7 +121,7 @@ Proposals: TypeAlias = Generator[Request, Any, None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TryOutcome:
     """The outcome of a trial. `done`: the remedy with its figures if it fits, else None.
 
     `failure`: why the script failed for another reason than memory; "" if it did not. `report`: that of the last run;
@@ -133,9 +133,9 @@ class Outcome:
     report: Report | None = None
 
 
-def trial(remedy: Remedy, *, counts: bool = True) -> Generator[Request, Any, Outcome]:
+def trial(remedy: Remedy, *, counts: bool = True) -> Generator[Request, Any, TryOutcome]:
     """Have a remedy tried, and return the outcome."""
-    outcome: Outcome = yield Try(remedy, counts)
+    outcome: TryOutcome = yield Try(remedy, counts)
     return outcome
 
 

@@ -9,7 +9,7 @@ from coopsim.script import Report
 
 
 @dataclass(frozen=True)
-class Op:
+class OpSurvey:
     """The cost in ns of all calls of an op in a block's forward pass, and the bytes that they make."""
 
     name: str
@@ -31,12 +31,12 @@ class ModelBlock:
     own: bool
     cached: bool
     statistics: bool
-    ops: tuple[Op, ...] = ()
+    ops: tuple[OpSurvey, ...] = ()
     root: int = 0
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSurvey:
     """A model of the script. number: its index, in the order of first calls. type: the name of its class.
 
     name, file: the user's name for it, and the file with that name; "" if not known. prefix: the part of its modules'
@@ -125,7 +125,7 @@ class Survey:
     trains: bool
     adds_up: bool
     needs_bytes: int
-    models: tuple[Model, ...]
+    models: tuple[ModelSurvey, ...]
     optimizers: tuple[Optimizer, ...]
     sharding: tuple[Sharding, ...]
     zeroed: tuple[tuple[str, int], ...]
@@ -141,7 +141,7 @@ class Survey:
     step_ns_by_card: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def model(self) -> Model | None:
+    def model(self) -> ModelSurvey | None:
         """The largest model that is trained, or else the first of the others; None if there is no model."""
         return self.models[0] if self.models else None
 
@@ -179,19 +179,19 @@ def read(report: Report, needs_bytes: int) -> Survey:
     )
 
 
-def _models(found: list[dict[str, Any]]) -> tuple[Model, ...]:
+def _models(found: list[dict[str, Any]]) -> tuple[ModelSurvey, ...]:
     largest = sorted(enumerate(found), key=lambda m: (not m[1]["trained"], -m[1]["parameters"], m[0]))
     every = [_model(*one) for one in largest]
     kept = [model for model in every if model.trained or model.keeps] or every[:1]
     return tuple(replace(model, alone=len(kept) == 1) for model in kept)
 
 
-def _model(number: int, found: dict[str, Any]) -> Model:
+def _model(number: int, found: dict[str, Any]) -> ModelSurvey:
     levels = tuple(tuple(_block(number, block) for block in level) for level in found["levels"])
     keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained", "floats")
     families = tuple(found["families"])
-    return Model(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
+    return ModelSurvey(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
 
 
 def _block(root: int, found: dict[str, Any]) -> ModelBlock:
-    return ModelBlock(**found | {"root": root, "ops": tuple(Op(**op) for op in found["ops"])})
+    return ModelBlock(**found | {"root": root, "ops": tuple(OpSurvey(**op) for op in found["ops"])})

@@ -4,7 +4,7 @@
 `--baseline`, and the pytest plugin (gate/plugin.py), call it.
 """
 
-from coopsim.gate.baseline import Baseline, Peaks
+from coopsim.gate.baseline import Baseline, BaselinePeaks
 from coopsim.gate.check import Verdict, check
 
-__all__ = ["Baseline", "Peaks", "Verdict", "check"]
+__all__ = ["Baseline", "BaselinePeaks", "Verdict", "check"]

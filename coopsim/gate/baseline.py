@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.files import replacing, target
-from coopsim.gate.lines import Line
+from coopsim.gate.lines import GateLine
 from coopsim.script import Report
 from coopsim.types import CoopsimError
 
@@ -22,7 +22,7 @@ _FIGURES = {
 
 
 @dataclass(frozen=True)
-class Peaks:
+class BaselinePeaks:
     """Peaks in bytes: `allocated` and `reserved` of PyTorch's allocator, `device` with the context and NCCL's memory.
 
     `kinds` and `lines` break down the peak of allocated memory. `versions` are those of the packages it depends on.
@@ -33,11 +33,11 @@ class Peaks:
     reserved: int
     device: int
     kinds: dict[str, int] = field(default_factory=dict)
-    lines: dict[Line, int] = field(default_factory=dict)
+    lines: dict[GateLine, int] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, report: Report, lines: dict[Line, int]) -> "Peaks":
+    def of(cls, report: Report, lines: dict[GateLine, int]) -> "BaselinePeaks":
         """Return the peaks of a run, given its report and what lines hold at the peak (lines.at_peak)."""
         figures = {name: int(getattr(report, of)) for name, of in _FIGURES.items()}
         kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
@@ -50,9 +50,9 @@ class Peaks:
         return figures | {"lines": [[*line, nbytes] for line, nbytes in self.lines.items()]}
 
     @classmethod
-    def from_json(cls, found: Any) -> "Peaks":
+    def from_json(cls, found: Any) -> "BaselinePeaks":
         """Read the peaks from the JSON of a baseline. Raises KeyError, TypeError or ValueError if it is malformed."""
-        lines = {Line(str(file), str(function), str(text)): int(n) for file, function, text, n in found["lines"]}
+        lines = {GateLine(str(file), str(function), str(text)): int(n) for file, function, text, n in found["lines"]}
         kinds = {str(kind): int(n) for kind, n in found["kinds"].items()}
         versions = {str(name): str(version) for name, version in found["versions"].items()}
         figures = {name: int(found[name]) for name in _FIGURES}
@@ -67,7 +67,7 @@ class Baseline:
     """Peaks by the name of a run: its command, or a test's id."""
 
     path: Path
-    runs: dict[str, Peaks] = field(default_factory=dict)
+    runs: dict[str, BaselinePeaks] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: str | Path, *, update: bool = False) -> "Baseline":
@@ -84,7 +84,7 @@ class Baseline:
             found = json.loads(path.read_text(encoding="utf-8"))
             if found["coopsim_baseline"] != _VERSION:
                 raise CoopsimError(f"{path}: a baseline of another version of coopsim; remove it, and write it anew")
-            return cls(path, {str(name): Peaks.from_json(one) for name, one in found["runs"].items()})
+            return cls(path, {str(name): BaselinePeaks.from_json(one) for name, one in found["runs"].items()})
         except FileNotFoundError:
             raise CoopsimError(f"{path}: no such baseline; write one with --update") from None
         except OSError as e:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from coopsim.gate.baseline import Baseline, Peaks
-from coopsim.gate.lines import Line, at_peak
+from coopsim.gate.baseline import Baseline, BaselinePeaks
+from coopsim.gate.lines import GateLine, at_peak
 from coopsim.script import Report, Script, run, with_other_bound, words
 from coopsim.snapshot.model import read
 from coopsim.text import human
@@ -27,11 +27,11 @@ class Verdict:
 
     name: str
     report: Report
-    peaks: Peaks | None
-    before: Peaks | None
+    peaks: BaselinePeaks | None
+    before: BaselinePeaks | None
     failures: list[str]
     notes: list[str]
-    numbers: dict[Line, int]
+    numbers: dict[GateLine, int]
 
     @property
     def passed(self) -> bool:
@@ -68,7 +68,7 @@ def check(
         return Verdict(
             name, report, None, before, [f"{report.out_of_memory.title}, with {memory}"], about_data, numbers
         )
-    peaks = Peaks.of(report, lines)
+    peaks = BaselinePeaks.of(report, lines)
     failures, notes = [], list(about_data)
     if not report.steps and not allow_no_step:
         failures.append("no optimizer stepped, so nothing was trained: --allow-no-step if that is meant")
@@ -94,7 +94,7 @@ def check(
     return Verdict(name, report, peaks, before, failures, notes, numbers)
 
 
-def _against(before: Peaks, now: Peaks) -> list[str]:
+def _against(before: BaselinePeaks, now: BaselinePeaks) -> list[str]:
     """Return one line per figure that differs from the baseline."""
     found = [f"runs on {now.gpu}; the baseline is of {before.gpu}"] if before.gpu != now.gpu else []
     for figure in ("allocated", "reserved"):
@@ -108,7 +108,7 @@ def _difference(nbytes: int) -> str:
     return f"{human(abs(nbytes))} {'more' if nbytes > 0 else 'less'}"
 
 
-def _grown(before: Peaks | None, now: Peaks, numbers: dict[Line, int]) -> list[str]:
+def _grown(before: BaselinePeaks | None, now: BaselinePeaks, numbers: dict[GateLine, int]) -> list[str]:
     """Return lines that say what holds the memory at the peak, or, with a baseline, what has changed in it."""
     if before is None:
         by_kind = {kind: (nbytes, 0) for kind, nbytes in now.kinds.items()}

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coopsim.snapshot.model import Frame, Snapshot
+from coopsim.snapshot.model import Snapshot, StackFrame
 from coopsim.snapshot.place import is_own
 from coopsim.snapshot.rewind import rewind
 
 BACKWARD = "a backward pass"  #: title of memory that was requested by no line of the user's code
 
 
-class Line(NamedTuple):
+class GateLine(NamedTuple):
     """A line of the user's code, by its `text` and not its number, so that lines may be inserted above it."""
 
     file: str
@@ -26,7 +26,7 @@ class Line(NamedTuple):
         return f"{self.file} in {self.function}: {self.text}" if self.file else BACKWARD
 
 
-def at_peak(snapshot: Snapshot) -> tuple[dict[Line, int], dict[Line, int]]:
+def at_peak(snapshot: Snapshot) -> tuple[dict[GateLine, int], dict[GateLine, int]]:
     """Return the requested bytes by line at the peak of allocated memory, the most first, and the number of each line.
 
     `Line("", "", "")` is memory that no line of the user's code requested. Its number is 0, as is that of a frame
@@ -49,8 +49,8 @@ def at_peak(snapshot: Snapshot) -> tuple[dict[Line, int], dict[Line, int]]:
             held[event.address] = event.nbytes, event.frames
         elif event.action == "free_requested":
             held.pop(event.address, None)
-    found: Counter[Line] = Counter()
-    numbers: dict[Line, int] = {}
+    found: Counter[GateLine] = Counter()
+    numbers: dict[GateLine, int] = {}
     for nbytes, frames in held.values():
         line, number = _line(frames)
         found[line] += nbytes
@@ -58,12 +58,12 @@ def at_peak(snapshot: Snapshot) -> tuple[dict[Line, int], dict[Line, int]]:
     return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))), numbers
 
 
-def _line(frames: Iterable[Frame]) -> tuple[Line, int]:
+def _line(frames: Iterable[StackFrame]) -> tuple[GateLine, int]:
     frame = next((f for f in frames if is_own(f)), None)
     if frame is None:
-        return Line("", "", ""), 0
+        return GateLine("", "", ""), 0
     file = os.path.relpath(frame.file)
     shown = file if not file.startswith("..") else os.path.basename(frame.file)
     linecache.checkcache(frame.file)
     text = linecache.getline(frame.file, frame.line).strip() if frame.line else ""
-    return Line(shown, frame.name, text), frame.line
+    return GateLine(shown, frame.name, text), frame.line

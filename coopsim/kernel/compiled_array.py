@@ -17,7 +17,7 @@ from numba.extending import models, register_model
 _WORD = ir.IntType(64)
 
 
-class Table(types.Type):  # type: ignore[misc]
+class ArrayTable(types.Type):  # type: ignore[misc]
     """The type of an array of `dtype` with `ndim` dimensions; of two, its rows have `columns` elements (0: it varies).
 
     The value is a pointer to words: the address of the elements, and the length of each dimension.
@@ -28,7 +28,7 @@ class Table(types.Type):  # type: ignore[misc]
         super().__init__(name=f"Table({dtype}, {ndim}, {columns})")
 
 
-@register_model(Table)
+@register_model(ArrayTable)
 class _Model(models.OpaqueModel):  # type: ignore[misc]
     """A pointer."""
 
@@ -41,14 +41,14 @@ def load_word(builder: Any, pointer: Any, k: int) -> Any:
     return value
 
 
-def _length(builder: Any, kind: Table, pointer: Any, dimension: int) -> Any:
+def _length(builder: Any, kind: ArrayTable, pointer: Any, dimension: int) -> Any:
     if kind.columns and dimension == kind.ndim - 1:
         return _WORD(kind.columns)
     return load_word(builder, pointer, 1 + dimension)
 
 
 def _fits(kind: Any, index: Any) -> bool:
-    if not isinstance(kind, Table):
+    if not isinstance(kind, ArrayTable):
         return False
     indices = index.types if isinstance(index, types.BaseTuple) else [index]
     return len(indices) == kind.ndim and all(isinstance(i, types.Integer) for i in indices)
@@ -71,15 +71,15 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
 @infer_global(len)
 class _Len(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:  # noqa: ARG002
-        return signature(types.intp, *args) if isinstance(args[0], Table) else None
+        return signature(types.intp, *args) if isinstance(args[0], ArrayTable) else None
 
 
-@lower_builtin(len, Table)  # type: ignore[untyped-decorator]
+@lower_builtin(len, ArrayTable)  # type: ignore[untyped-decorator]
 def _len(_context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _length(builder, sig.args[0], args[0], 0)
 
 
-def _element(context: Any, builder: Any, kind: Table, pointer: Any, index_kind: Any, index: Any) -> Any:
+def _element(context: Any, builder: Any, kind: ArrayTable, pointer: Any, index_kind: Any, index: Any) -> Any:
     """A pointer to an element."""
     if isinstance(index_kind, types.BaseTuple):
         pairs = [(k, builder.extract_value(index, n)) for n, k in enumerate(index_kind.types)]
@@ -93,15 +93,15 @@ def _element(context: Any, builder: Any, kind: Table, pointer: Any, index_kind: 
     return builder.gep(first, [at], inbounds=True)
 
 
-@lower_builtin(operator.getitem, Table, types.Integer)  # type: ignore[untyped-decorator]
-@lower_builtin(operator.getitem, Table, types.BaseTuple)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.getitem, ArrayTable, types.Integer)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.getitem, ArrayTable, types.BaseTuple)  # type: ignore[untyped-decorator]
 def _read(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index = sig.args
     return context.unpack_value(builder, kind.dtype, _element(context, builder, kind, args[0], index, args[1]))
 
 
-@lower_builtin(operator.setitem, Table, types.Integer, types.Any)  # type: ignore[untyped-decorator]
-@lower_builtin(operator.setitem, Table, types.BaseTuple, types.Any)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.setitem, ArrayTable, types.Integer, types.Any)  # type: ignore[untyped-decorator]
+@lower_builtin(operator.setitem, ArrayTable, types.BaseTuple, types.Any)  # type: ignore[untyped-decorator]
 def _write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind, index, value = sig.args
     number = context.cast(builder, args[2], value, kind.dtype)
@@ -111,13 +111,13 @@ def _write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @infer_getattr
 class _Attributes(AttributeTemplate):  # type: ignore[misc]
-    key = Table
+    key = ArrayTable
 
-    def resolve_shape(self, kind: Table) -> Any:
+    def resolve_shape(self, kind: ArrayTable) -> Any:
         return types.UniTuple(types.intp, kind.ndim)
 
 
-@lower_getattr(Table, "shape")  # type: ignore[untyped-decorator]
-def _shape(context: Any, builder: Any, kind: Table, pointer: Any) -> Any:
+@lower_getattr(ArrayTable, "shape")  # type: ignore[untyped-decorator]
+def _shape(context: Any, builder: Any, kind: ArrayTable, pointer: Any) -> Any:
     lengths = [_length(builder, kind, pointer, d) for d in range(kind.ndim)]
     return context.make_tuple(builder, types.UniTuple(types.intp, kind.ndim), lengths)

@@ -11,8 +11,8 @@ from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import models, register_model
 
-from coopsim.kernel.compiled_array import Table, load_word
-from coopsim.kernel.reference import Kind
+from coopsim.kernel.compiled_array import ArrayTable, load_word
+from coopsim.kernel.reference import BundleKind
 
 
 class Reference(types.Type):
@@ -23,22 +23,22 @@ class Reference(types.Type):
         self.at, words = {}, 0
         for field, kind in kinds.items():
             self.at[field] = words
-            words += 1 + kind.ndim if isinstance(kind, Table) else 1
+            words += 1 + kind.ndim if isinstance(kind, ArrayTable) else 1
         super().__init__(name=name)
 
 
 @cache
-def type_of(kind: Kind) -> Reference:
+def type_of(kind: BundleKind) -> Reference:
     """The type of the bundles of this kind."""
     kinds = dict[str, Any]()
     for name, field in kind.fields:
         if field is None:
             kinds[name] = types.none
-        elif isinstance(field, Kind):
+        elif isinstance(field, BundleKind):
             kinds[name] = type_of(field)
         else:
             dtype, dimensions, row = field
-            kinds[name] = Table(numba.from_dtype(np.dtype(dtype)), dimensions, row)
+            kinds[name] = ArrayTable(numba.from_dtype(np.dtype(dtype)), dimensions, row)
     return Reference(repr(kind), kinds)
 
 

@@ -15,9 +15,9 @@ from numba.core.targetconfig import TargetConfig
 from numba.extending import overload
 
 from coopsim.kernel import compiled_reference
-from coopsim.kernel.compiled_array import Table
+from coopsim.kernel.compiled_array import ArrayTable
 from coopsim.kernel.machine_code import ENTRY
-from coopsim.kernel.reference import Kind
+from coopsim.kernel.reference import BundleKind
 
 # _nrt=False: kernels own no arrays, so none need reference counts; counting costs ten times the work itself.
 _OPTIONS = {"error_model": "numpy", "nogil": True, "_nrt": False, "no_cpython_wrapper": True}
@@ -34,9 +34,9 @@ def compile_kernel(function: Any, kinds: tuple[Any, ...], *, inline: bool) -> tu
 
 
 def _type(kind: Any) -> Any:
-    if isinstance(kind, Kind):
+    if isinstance(kind, BundleKind):
         return compiled_reference.type_of(kind)
-    return Table(numba.from_dtype(np.dtype(kind[0])), kind[1], 0) if isinstance(kind, tuple) else _SCALARS[kind]
+    return ArrayTable(numba.from_dtype(np.dtype(kind[0])), kind[1], 0) if isinstance(kind, tuple) else _SCALARS[kind]
 
 
 def callee_type(function: Any, *, inline: bool) -> Any:

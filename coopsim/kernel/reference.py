@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 import numpy as np
 
 
-class Kind:
+class BundleKind:
     """What kernels are compiled for: a class of bundles, with the types of its fields. One object per kind.
 
     fields: name and None, the Kind of a bundle, or (dtype, dimensions, length of a row; 0: it varies) of an array.
@@ -27,7 +27,7 @@ class Kind:
         return self._text
 
 
-_kind = cache(Kind)
+_kind = cache(BundleKind)
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -41,7 +41,7 @@ class Bundle:
     WIDE: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
         address: int  # of the table
-        kind: Kind
+        kind: BundleKind
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False)(cls)

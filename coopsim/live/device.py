@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from coopsim.live.ledger import LiveLedger
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device, RealDevice
 from coopsim.observe.temporaries import History
 from coopsim.observe.timing import StepTimes
@@ -47,13 +47,13 @@ def find(device_type: str) -> Device:
     return CudaDevice() if device_type == "cuda" else CpuDevice()
 
 
-def cost_model(device_type: str) -> CostModel:
+def cost_model(device_type: str) -> OpCostModel:
     """The costs of ops on the card that is in use; on an A100 for an unknown card, and for the CPU, which uses none."""
     name = _OTHERWISE
     if device_type == "cuda":
         title = torch.cuda.get_device_name().lower()
         name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
-    return CostModel(profiles.get(name), None)
+    return OpCostModel(profiles.get(name), None)
 
 
 def is_timed(device_type: str) -> bool:

@@ -24,7 +24,7 @@ from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.observe import assemble, roles
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Free, Op, Recording
@@ -74,7 +74,7 @@ class StepRecorder(Recorder):
     def __init__(
         self,
         device: Device,
-        model: CostModel,
+        model: OpCostModel,
         ledger: LiveLedger,
         device_type: str,
         runner: OpRunner,

@@ -19,7 +19,7 @@ from coopsim.live.plan import HOLD
 from coopsim.optimum.problem import Problem, problem_of
 from coopsim.options import ReplayOptions
 from coopsim.planning.lower import lower
-from coopsim.planning.request import Request
+from coopsim.planning.request import PlanRequest
 from coopsim.policies import Policy
 from coopsim.replay import follow
 from coopsim.schedule import Schedule
@@ -57,7 +57,7 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     return _cheapest([found, _away_between(request, hosting)], trace, ops)
 
 
-def _offloading(request: Request, hosting: Hosting) -> list[Schedule]:
+def _offloading(request: PlanRequest, hosting: Hosting) -> list[Schedule]:
     """Plans with copies: of what ops make, and of what stays from step to step, too, where that is allowed."""
     request = replace(request, options=hosting.options)
     found = [follow(replace(request, policy=copying(request.policy)))]
@@ -66,13 +66,13 @@ def _offloading(request: Request, hosting: Hosting) -> list[Schedule]:
     return found
 
 
-def _with_state(request: Request, away: frozenset[int] = frozenset()) -> Request:
+def _with_state(request: PlanRequest, away: frozenset[int] = frozenset()) -> PlanRequest:
     """What stays from step to step may leave, too, and comes back, but for the storages in `away`."""
     policy, held = copying(request.policy, state=True), _staying(request.trace) - away
     return replace(request, policy=policy, persistent=STAYS, held=held, away=away)
 
 
-def _away_between(request: Request, hosting: Hosting) -> Schedule:
+def _away_between(request: PlanRequest, hosting: Hosting) -> Schedule:
     """A plan with copies by which the optimizer's state is on the host at the start of a step, and at its end."""
     trace = request.trace
     state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= request.budget)
@@ -234,7 +234,7 @@ def _request(
     allocator: Allocator = allocators.ARENA,
     addresses: bool = True,
     spare: tuple[int, ...] = (),
-) -> Request:
+) -> PlanRequest:
     """One step of a recorded trace; arguments as of Request."""
     markers = frozenset(op for op, name in enumerate(trace.name) if name == HOLD)
-    return Request(trace, policy, budget, allocator, _OPTIONS, addresses, spare=spare, markers=markers)
+    return PlanRequest(trace, policy, budget, allocator, _OPTIONS, addresses, spare=spare, markers=markers)

@@ -11,7 +11,7 @@ import numpy as np
 from coopsim.longrun.interpolate import Form, forms, nearest
 from coopsim.longrun.lengths import Axes, Length
 from coopsim.longrun.schedule import FIRST, Every, every
-from coopsim.longrun.sections import Step, Template
+from coopsim.longrun.sections import RecordedStep, Template
 from coopsim.types import CoopsimError
 
 Structure: TypeAlias = tuple[bytes, bytes, bytes, tuple[tuple[int, int, int], ...]]
@@ -30,7 +30,7 @@ class Book:
     those whose sizes these do not explain.
     """
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[RecordedStep]) -> None:
         later = [step for step in steps if step.number > FIRST]
         self.axes = Axes.of(later)
         self.slots = 1 + len(self.axes.form)
@@ -113,7 +113,9 @@ class Book:
 class _Slot:
     """The sections at one place of a step."""
 
-    def __init__(self, slot: int, steps: Sequence[Step], axes: Axes, lengths: dict[int, Length], end: int) -> None:
+    def __init__(
+        self, slot: int, steps: Sequence[RecordedStep], axes: Axes, lengths: dict[int, Length], end: int
+    ) -> None:
         self._by: dict[Structure, dict[Length, Template]] = defaultdict(dict)
         seen: dict[Structure, list[int]] = defaultdict(list)
         counts: dict[Length, Counter[Structure]] = defaultdict(Counter)

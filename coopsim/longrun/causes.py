@@ -13,7 +13,7 @@ import numpy as np
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.play import ALLOCATED, PEAK_RESERVED
 from coopsim.longrun.recorded import Ints
-from coopsim.longrun.run import Run, longest, usual
+from coopsim.longrun.run import LongRun, longest, usual
 from coopsim.longrun.schedule import FIRST
 
 Cause: TypeAlias = Literal["leak", "longer input", "fragmentation"]
@@ -21,7 +21,7 @@ _WINDOWS = 20
 
 
 @dataclass(frozen=True)
-class Parts:
+class PeakParts:
     """The bytes reserved at their most up to step `step`: the base's, and those by each cause, which add up."""
 
     step: int
@@ -42,7 +42,7 @@ class Parts:
         return max(parts, key=lambda part: part[0])[1]
 
 
-def parts(run: Run, step: int | None = None) -> Parts:
+def parts(run: LongRun, step: int | None = None) -> PeakParts:
     """The parts at a step, numbered from 1 (None: where most is reserved), of a run on an endless device."""
     played = run.endless.bytes
     step = int(np.argmax(played[:, PEAK_RESERVED])) + 1 if step is None else step
@@ -52,10 +52,10 @@ def parts(run: Run, step: int | None = None) -> Parts:
     base = min(base, reserved)
     longer = max(min(most, reserved) - base, 0)
     kept = min(int(rate * step), reserved - base - longer)
-    return Parts(step, reserved, base, longer, kept, reserved - base - longer - kept)
+    return PeakParts(step, reserved, base, longer, kept, reserved - base - longer - kept)
 
 
-def _alone(run: Run, length: Length, rate: float) -> int:
+def _alone(run: LongRun, length: Length, rate: float) -> int:
     """The bytes reserved for steps of one length alone, less what these steps themselves keep."""
     found = run.alone(length).bytes
     return int(found[:, PEAK_RESERVED].max()) - int(rate * (FIRST + len(found)))

@@ -28,7 +28,7 @@ class Form(Protocol):
 
 
 @dataclass(frozen=True)
-class Table:
+class LengthTable:
     """Bytes by part `axis` of a length, rounded up to `multiple`."""
 
     axis: int
@@ -92,7 +92,7 @@ def _form(lengths: Sequence[Sequence[int]], sizes: list[int]) -> Form | None:
     return _table(lengths, sizes)
 
 
-def _table(lengths: Sequence[Sequence[int]], sizes: list[int]) -> Table | None:
+def _table(lengths: Sequence[Sequence[int]], sizes: list[int]) -> LengthTable | None:
     """Constants between the largest multiples that are right; most of them must be right for several lengths."""
     for multiple in reversed(_MULTIPLES[1:]):
         for axis in range(len(lengths[0])):
@@ -101,7 +101,7 @@ def _table(lengths: Sequence[Sequence[int]], sizes: list[int]) -> Table | None:
                 known.setdefault(_up(length[axis], multiple), []).append(nbytes)
             several = sum(len(of) > 1 for of in known.values())
             if 2 * several > len(known) and all(len(set(of)) == 1 for of in known.values()):
-                return Table(axis, multiple, tuple((x, of[0]) for x, of in known.items()))
+                return LengthTable(axis, multiple, tuple((x, of[0]) for x, of in known.items()))
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from coopsim.longrun.sections import Step
+from coopsim.longrun.sections import RecordedStep
 from coopsim.types import CoopsimError
 
 #: The sizes of a step that vary; of a program whose inputs always have the same shapes it is empty.
@@ -28,7 +28,7 @@ class Axes:
     of_slot: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Axes":
+    def of(cls, steps: Sequence[RecordedStep]) -> "Axes":
         """Those of recorded steps, whose inputs are as many, with as many dimensions, in most of them."""
         if not steps:
             return cls((), (), ())
@@ -49,7 +49,7 @@ class Axes:
         parts = [tuple(of[column] for column in range(a, b) if column in of) for a, b in itertools.pairwise(ends)]
         return cls(form, tuple(kept), tuple(tuple(sorted(set(part))) for part in parts))
 
-    def length(self, step: Step) -> Length | None:
+    def length(self, step: RecordedStep) -> Length | None:
         """The length of a step; None if its inputs are others."""
         if _form(step) != self.form:
             return None
@@ -112,11 +112,11 @@ def drawn(seen: Sequence[Length], count: int, seed: int) -> list[Length]:
     return [source.choice(seen) for _ in range(count)]
 
 
-def _form(step: Step) -> tuple[tuple[int, ...], ...]:
+def _form(step: RecordedStep) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(len(shape) for shape in shapes) for shapes in step.shapes)
 
 
-def _flat(step: Step) -> _Sizes:
+def _flat(step: RecordedStep) -> _Sizes:
     return tuple(size for shapes in step.shapes for shape in shapes for size in shape)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from coopsim.longrun.book import Book, NotRecordedError
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.schedule import FIRST, is_divided
-from coopsim.longrun.sections import Left, Step, Template
+from coopsim.longrun.sections import Left, RecordedStep, Template
 from coopsim.types import CoopsimError
 
 _Names: TypeAlias = Mapping[Left, Left]
@@ -26,12 +26,15 @@ class MicroBatches:
     Raises CoopsimError if the latter do not tell, and says why.
     """
 
-    def __init__(self, book: Book, whole: Sequence[Step], divided: Sequence[Step], times: int) -> None:
+    def __init__(self, book: Book, whole: Sequence[RecordedStep], divided: Sequence[RecordedStep], times: int) -> None:
         self.times = times
         self._whole = book
         _check(book, whole, divided, times)
-        after: dict[bool, list[Step]] = {True: [], False: []}  # divided steps, after divided and after whole ones
-        more: list[Step] = []  # whole steps after divided ones
+        after: dict[bool, list[RecordedStep]] = {
+            True: [],
+            False: [],
+        }  # divided steps, after divided and after whole ones
+        more: list[RecordedStep] = []  # whole steps after divided ones
         for step in divided[FIRST:]:
             if is_divided(step.number):
                 after[is_divided(step.number - 1)].append(step)
@@ -61,7 +64,7 @@ class MicroBatches:
         return sections if after_divided else _named(sections, self._after_whole)
 
 
-def _names(slot: int, steps: Iterable[Step], others: Iterable[Step]) -> dict[Left, Left]:
+def _names(slot: int, steps: Iterable[RecordedStep], others: Iterable[RecordedStep]) -> dict[Left, Left]:
     """By which names `others` free what `steps` free, as sections that agree in all else tell."""
     seen = {_but_names(step.sections[slot]): step.sections[slot].lefts for step in others}
     found: dict[Left, Left] = {}
@@ -100,7 +103,7 @@ class Divided:
         return step > FIRST and length[0] > self.above
 
 
-def _check(book: Book, whole: Sequence[Step], divided: Sequence[Step], times: int) -> None:
+def _check(book: Book, whole: Sequence[RecordedStep], divided: Sequence[RecordedStep], times: int) -> None:
     """Raise CoopsimError unless the steps of the second run are those of the first, divided as asked for."""
     if len(book.axes.form) != 1:
         raise CoopsimError("the script has micro-batches of its own")

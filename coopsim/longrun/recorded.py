@@ -22,7 +22,7 @@ TRAIN, STEP, EVALUATION, GENERATION, END = range(5)
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedSteps:
     """Requests in order, and the marks between them.
 
     rows: int64 (n, 4) as kernel/rows.py has them; allocation numbers count from 0, each is allocated once. marks: int64
@@ -45,7 +45,7 @@ class Recorded:
             np.savez(file, rows=self.rows, marks=self.marks, about=np.array(json.dumps(about)))
 
     @classmethod
-    def load(cls, path: Path) -> "Recorded":
+    def load(cls, path: Path) -> "RecordedSteps":
         """Read what `save` wrote. Raises CoopsimError if it cannot be replayed."""
         with np.load(path) as file:
             about = json.loads(str(file["about"]))

@@ -8,8 +8,8 @@ from coopsim.longrun.causes import Cause
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.microbatches import Divided
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-from coopsim.longrun.recorded import Recorded
-from coopsim.longrun.run import Card, Run
+from coopsim.longrun.recorded import RecordedSteps
+from coopsim.longrun.run import Card, LongRun
 from coopsim.types import CoopsimError
 
 _SETTINGS = (
@@ -23,11 +23,11 @@ _EMPTIED = 10
 _PARTS = (2, 4)
 
 #: Runs the script again, with some of its batches divided by a number (schedule.is_divided), and returns its requests.
-Again: TypeAlias = Callable[[int], Recorded]
+Again: TypeAlias = Callable[[int], RecordedSteps]
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedRemedy:
     """A remedy and its replay on the card.
 
     kind: "setting" of the allocator, "padding", "cap", "empty_cache" or "micro_batches".
@@ -45,7 +45,7 @@ class Tried:
     retries: int
 
 
-def tried(run: Run, card: Card, cause: Cause) -> Iterator[Tried]:
+def tried(run: LongRun, card: Card, cause: Cause) -> Iterator[TriedRemedy]:
     """Try what may help against that cause, one by one: lengths cannot mend a leak, settings no input that is too long.
 
     The allocator's settings are added to the script's own.
@@ -65,7 +65,7 @@ def tried(run: Run, card: Card, cause: Cause) -> Iterator[Tried]:
             yield cap
 
 
-def in_microbatches(run: Run, card: Card, again: Again) -> Iterator[Tried]:
+def in_microbatches(run: LongRun, card: Card, again: Again) -> Iterator[TriedRemedy]:
     """Try micro-batches for the longest inputs, fewest first: the shortest input that must be divided is searched for.
 
     Raises CoopsimError, which says why, if it cannot be tried.
@@ -74,7 +74,7 @@ def in_microbatches(run: Run, card: Card, again: Again) -> Iterator[Tried]:
         of = run.in_microbatches(again(times), times)
         limits = [0, *sorted({length[0] for length in run.lengths})]  # above the last, nothing is divided
         low, high = -1, len(limits) - 1
-        best: Tried | None = None
+        best: TriedRemedy | None = None
         while high - low > 1:
             middle = (low + high) // 2
             divided = Divided(of, limits[middle])
@@ -89,21 +89,23 @@ def in_microbatches(run: Run, card: Card, again: Again) -> Iterator[Tried]:
             return
 
 
-def _divided(run: Run, divided: Divided) -> str:
+def _divided(run: LongRun, divided: Divided) -> str:
     n = sum(divided.divides(length, step) for step, length in enumerate(run.lengths, 1))
     return f"{divided.by.times} micro-batches for inputs longer than {divided.above} ({n} steps)"
 
 
-def _try(run: Run, card: Card, kind: str, what: str, **how: object) -> Tried:
+def _try(run: LongRun, card: Card, kind: str, what: str, **how: object) -> TriedRemedy:
     played = run.play(card, **how)  # type: ignore[arg-type]
     if "divided" in how and played.amiss > run.endless.amiss:
         raise CoopsimError("its steps free what was not recorded")
     peaks = played.bytes.max(axis=0)
     at = len(played.bytes) if played.failed else None
-    return Tried(kind, what, at is None, at, int(peaks[PEAK_ALLOCATED]), int(peaks[PEAK_RESERVED]), played.retries)
+    return TriedRemedy(
+        kind, what, at is None, at, int(peaks[PEAK_ALLOCATED]), int(peaks[PEAK_RESERVED]), played.retries
+    )
 
 
-def _padded(run: Run, card: Card, multiple: int) -> Tried | None:
+def _padded(run: LongRun, card: Card, multiple: int) -> TriedRemedy | None:
     """Lengths rounded up, at most to the longest; None if they are so already, or if what these take is not known."""
     most = tuple(max(sizes) for sizes in zip(*run.lengths, strict=True))
 
@@ -118,13 +120,13 @@ def _padded(run: Run, card: Card, multiple: int) -> Tried | None:
         return None
 
 
-def _cap(run: Run, card: Card) -> Tried | None:
+def _cap(run: LongRun, card: Card) -> TriedRemedy | None:
     """The largest cap of the length with which the run fits, of the lengths that occur; None if there is none."""
     if len(run.book.axes.columns) != 1:
         return None
     caps = sorted({length[0] for length in run.lengths})
     low, high = 0, len(caps) - 1  # without a cap, which is caps[-1], it does not fit
-    best: Tried | None = None
+    best: TriedRemedy | None = None
     while low < high:
         middle = (low + high) // 2
         cap = caps[middle]

@@ -14,9 +14,9 @@ from coopsim.longrun.book import Book
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.microbatches import Divided, MicroBatches
 from coopsim.longrun.play import PEAK_ALLOCATED, Played, play
-from coopsim.longrun.recorded import Ints, Recorded
+from coopsim.longrun.recorded import Ints, RecordedSteps
 from coopsim.longrun.schedule import FIRST
-from coopsim.longrun.sections import Step, Template, steps
+from coopsim.longrun.sections import RecordedStep, Template, steps
 from coopsim.types import CoopsimError
 
 SEED = 0
@@ -32,16 +32,16 @@ class Card:
     limit_bytes: int = 0
 
 
-class Run:
+class LongRun:
     """The steps of a long run, ready to be played. `source`: the file of lengths, or "" if they are drawn.
 
     The first steps are as recorded: all of them if lengths are drawn, three if they come from a file, whose line n is
     the length of step n. Raises CoopsimError if too little was recorded, and for a file that is none of lengths.
     """
 
-    def __init__(self, recorded: Recorded, source: Path | None, count: int | None, seed: int = SEED) -> None:
+    def __init__(self, recorded: RecordedSteps, source: Path | None, count: int | None, seed: int = SEED) -> None:
         self.recorded = recorded
-        self._steps: list[Step] = steps(recorded)
+        self._steps: list[RecordedStep] = steps(recorded)
         if len(self._steps) < FIRST + 2:
             raise CoopsimError(f"too few steps for a replay: {len(self._steps)}; it takes at least {FIRST + 2}")
         self.book = Book(self._steps)
@@ -92,7 +92,7 @@ class Run:
         """
         return self._play(self._all(change, empties, divided), card, conf)
 
-    def in_microbatches(self, recorded: Recorded, times: int) -> MicroBatches:
+    def in_microbatches(self, recorded: RecordedSteps, times: int) -> MicroBatches:
         """The steps of a run of the same script that divides batches by `times` (schedule.is_divided).
 
         Raises CoopsimError if they cannot be played among those of this one.
@@ -142,12 +142,12 @@ class Run:
             yield sections
 
 
-def longest(run: Run) -> Length:
+def longest(run: LongRun) -> Length:
     """Return the length of the step with the highest peak of allocated bytes, on a card without end."""
     return run.lengths[int(np.argmax(run.endless.bytes[:, PEAK_ALLOCATED]))]
 
 
-def usual(run: Run) -> Length:
+def usual(run: LongRun) -> Length:
     """Return the length of the step whose peak of allocated bytes is the median; of an even number, the lower one."""
     peaks = run.endless.bytes[:, PEAK_ALLOCATED]
     return run.lengths[int(np.argsort(peaks, kind="stable")[(len(peaks) - 1) // 2])]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, EMPTY, FREE, KIND, NUMBER, STREAM
-from coopsim.longrun.recorded import EVALUATION, GENERATION, STEP, TRAIN, Ints, Recorded, Shapes
+from coopsim.longrun.recorded import EVALUATION, GENERATION, STEP, TRAIN, Ints, RecordedSteps, Shapes
 
 
 class Left(NamedTuple):
@@ -49,7 +49,7 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A recorded step, numbered from 1: its sections, and the shapes of the inputs of each micro-batch.
 
     marked: whether it evaluates or generates before it trains.
@@ -61,20 +61,20 @@ class Step:
     marked: bool
 
 
-def steps(recorded: Recorded) -> list[Step]:
+def steps(recorded: RecordedSteps) -> list[RecordedStep]:
     """The steps that ended, in order."""
     bounds, of_step, shapes, marked = _bounds(recorded)
     templates = list(_templates(recorded.rows, bounds, of_step))
-    found: list[Step] = []
+    found: list[RecordedStep] = []
     at = 0
     for number, (of_this, evaluates) in enumerate(zip(shapes, marked, strict=True), 1):
         sections = templates[at : at + 1 + len(of_this)]
         at += len(sections)
-        found.append(Step(number, tuple(sections), tuple(of_this), evaluates))
+        found.append(RecordedStep(number, tuple(sections), tuple(of_this), evaluates))
     return found
 
 
-def _bounds(recorded: Recorded) -> tuple[list[int], list[tuple[int, int]], list[list[Shapes]], list[bool]]:
+def _bounds(recorded: RecordedSteps) -> tuple[list[int], list[tuple[int, int]], list[list[Shapes]], list[bool]]:
     """Rows at which sections begin, and where the last ends; the (step, slot) of each; per step: shapes, evaluation."""
     bounds, of_step = [0], [(1, 0)]
     shapes: list[list[Shapes]] = []

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coopsim.longrun.causes import Cause, Parts, parts
+from coopsim.longrun.causes import Cause, PeakParts, parts
 from coopsim.longrun.lengths import Length
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED, RESERVED
 from coopsim.longrun.recorded import Ints
-from coopsim.longrun.remedies import Again, Tried, in_microbatches, tried
-from coopsim.longrun.run import Card, Run, figures
+from coopsim.longrun.remedies import Again, TriedRemedy, in_microbatches, tried
+from coopsim.longrun.run import Card, LongRun, figures
 from coopsim.types import CoopsimError
 
 _OTHERS: dict[Cause, tuple[str, ...]] = {
@@ -32,20 +32,20 @@ class OutAt:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LongVerdict:
     """The verdict. `bytes` is int64, a row per step, columns as in play.py: on the card, or if that runs out of memory
     on one that does not. `parts` are of the step with the most reserved bytes, or of the one that runs out.
 
     `retries`: how often the allocator gave back its cache to go on, on the card. `not_tried`: what else may help.
     """
 
-    run: Run
+    run: LongRun
     card: Card
     bytes: Ints
     out: OutAt | None
-    parts: Parts
+    parts: PeakParts
     retries: int
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedRemedy, ...]
     not_tried: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,8 +80,8 @@ class Verdict:
 
 
 def judge(
-    run: Run, card: Card, say: Callable[[str], None], *, helps: bool = True, again: Again | None = None
-) -> Verdict:
+    run: LongRun, card: Card, say: Callable[[str], None], *, helps: bool = True, again: Again | None = None
+) -> LongVerdict:
     """Play the run on the card; if memory runs out, or nearly does all the time, say why, and try what helps.
 
     `say` is called with what is done. helps: try what helps; again: runs the script with some of its batches divided.
@@ -90,12 +90,12 @@ def judge(
     on_card = run.play(card)
     at = len(on_card.bytes)
     if not on_card.failed and on_card.retries <= _SELDOM * len(run):
-        return Verdict(run, card, on_card.bytes, None, parts(run), on_card.retries, ())
+        return LongVerdict(run, card, on_card.bytes, None, parts(run), on_card.retries, ())
     out = None
     if on_card.failed:
         say(f"out of memory at step {at}; looking for the cause, and for what helps")
         out = OutAt(at, run.lengths[at - 1], on_card.requested, _cause(run, card, at))
-    found: list[Tried] = []
+    found: list[TriedRemedy] = []
     others = _OTHERS[out.cause] if out else ()
     for one in _remedies(run, card, out, again) if helps else ():
         if isinstance(one, str):
@@ -104,10 +104,10 @@ def judge(
         say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
         found.append(one)
     bytes_ = run.endless.bytes if out else on_card.bytes
-    return Verdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found), others)
+    return LongVerdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found), others)
 
 
-def _remedies(run: Run, card: Card, out: OutAt | None, again: Again | None) -> Iterator[Tried | str]:
+def _remedies(run: LongRun, card: Card, out: OutAt | None, again: Again | None) -> Iterator[TriedRemedy | str]:
     """What is tried, and in words what cannot be."""
     yield from tried(run, card, out.cause if out else "fragmentation")
     if out and out.cause == "longer input":
@@ -119,7 +119,7 @@ def _remedies(run: Run, card: Card, out: OutAt | None, again: Again | None) -> I
             yield f"{_MICRO_BATCHES}: {e}"
 
 
-def _cause(run: Run, card: Card, step: int) -> Cause:
+def _cause(run: LongRun, card: Card, step: int) -> Cause:
     """Why memory ran out at a step.
 
     Its input is too long if one such step runs out from an empty cache. Else it is what is kept, or fragmentation.

@@ -15,7 +15,7 @@ from coopsim.prices import Call
 from coopsim.types import Precision
 
 
-class CostModel:
+class OpCostModel:
     """Costs of ops on one card, in ns.
 
     `precision` is that of float32 products: "tf32" or "fp32" in all ops; None: as the program has set it when an op

@@ -26,7 +26,7 @@ def sized_by_data(func: Any, operands: Sequence[torch.Tensor]) -> bool:
     return torch.Tag.dynamic_output_shape in func.tags or func._schema.name in UNTAGGED
 
 
-class Size(NamedTuple):
+class CountedSize(NamedTuple):
     """`counted`: the number that an op counts on the device; `times`: how often the host reads it.
 
     `by`: what the number rests on: "even" (a share, shares.py), "masks" (what is assumed of masks), "" (it is certain).
@@ -43,8 +43,8 @@ class Sizes:
     def __init__(self, known: Known, shares: Shares, masks: Masks) -> None:
         self._known, self._shares, self._masks = known, shares, masks
         self._has_read = False
-        self._rules: dict[str, Callable[[Any, dict[str, Any]], Size | None]] = {
-            "aten::nonzero": lambda args, _: Size(0) if looks_for_zeros() else self.of(args[0]),
+        self._rules: dict[str, Callable[[Any, dict[str, Any]], CountedSize | None]] = {
+            "aten::nonzero": lambda args, _: CountedSize(0) if looks_for_zeros() else self.of(args[0]),
             "aten::masked_select": lambda args, _: self.of(args[1], _broadcast(args[0], args[1])),
             "aten::_unique": self._unique,
             "aten::_unique2": self._unique,
@@ -61,7 +61,7 @@ class Sizes:
         """Note that the host has read data of which nothing is known."""
         self._has_read = True
 
-    def counted(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Size | None:
+    def counted(self, func: Any, args: Any, kwargs: dict[str, Any]) -> CountedSize | None:
         """Return what an op will count on the device; None if it counts nothing there, or what is not understood."""
         name = func._schema.name
         first = args[0] if args else None
@@ -72,7 +72,7 @@ class Sizes:
         rule = self._rules.get(name)
         return rule(args, kwargs) if rule is not None else None
 
-    def of(self, mask: torch.Tensor, shape: torch.Size | None = None) -> Size:
+    def of(self, mask: torch.Tensor, shape: torch.Size | None = None) -> CountedSize:
         """Return how many elements of a mask, broadcast to `shape`, are not zero: by its values if these are known.
 
         Else by its share of true elements, if that is known, and else by what is assumed of masks.
@@ -82,18 +82,18 @@ class Sizes:
             count = int(torch.count_nonzero(on_host(mask).expand(shape)))
             # One that keeps nothing may be made of what was read: zeros.
             if count or not (self._has_read and self._known.rests_on(mask) & FROM_HOST):
-                return Size(count, self.by(mask))
+                return CountedSize(count, self.by(mask))
         share, n = self._shares.share(mask), math.prod(shape)
-        return self._unknown(n) if share is None else Size(_part(share, n), "even")
+        return self._unknown(n) if share is None else CountedSize(_part(share, n), "even")
 
-    def total(self, repeats: torch.Tensor) -> Size:
+    def total(self, repeats: torch.Tensor) -> CountedSize:
         """Return the sum of a tensor's values, which `repeat_interleave` takes as the size of its result.
 
         If they are not known and memory holds zeros, it is their number times the share that masks are assumed to keep.
         """
         total = int(on_host(repeats).sum())
         if total > 0 or self._known.has(repeats):
-            return Size(total, self.by(repeats))
+            return CountedSize(total, self.by(repeats))
         return self._unknown(repeats.numel())
 
     def by(self, tensor: torch.Tensor) -> str:
@@ -101,36 +101,36 @@ class Sizes:
         rests_on = self._known.rests_on(tensor)
         return "masks" if rests_on & MASKED else "even" if rests_on & ASSUMED else ""
 
-    def _unknown(self, n: int) -> Size:
-        return Size(_part(self._masks.share, n), "masks")
+    def _unknown(self, n: int) -> CountedSize:
+        return CountedSize(_part(self._masks.share, n), "masks")
 
-    def _unique(self, args: Any, kwargs: dict[str, Any]) -> Size | None:
+    def _unique(self, args: Any, kwargs: dict[str, Any]) -> CountedSize | None:
         x = args[0]
         dim = next((a for a in (*args[1:], kwargs.get("dim")) if isinstance(a, int) and not isinstance(a, bool)), None)
         if not x.numel():
             return None
         n = x.numel() if dim is None else x.shape[dim]
         if x.dtype is torch.bool and dim is None:  # it counts those that are true, and gives the values that occur
-            return Size(_part(self._masks.share / 2, n), "masks")
+            return CountedSize(_part(self._masks.share / 2, n), "masks")
         tag = self._shares.of(x)
         if dim is None and isinstance(tag, Choice):
-            return Size(min(tag.of, n), "even")
+            return CountedSize(min(tag.of, n), "even")
         if dim is None and self._known.has(x):
-            return Size(int(on_host(x).unique().numel()))
+            return CountedSize(int(on_host(x).unique().numel()))
         return self._unknown(n)
 
-    def _bincount(self, args: Any, kwargs: dict[str, Any]) -> Size | None:
+    def _bincount(self, args: Any, kwargs: dict[str, Any]) -> CountedSize | None:
         """Return the answer to bincount, which reads the smallest value, then the largest."""
         x, tag = args[0], self._shares.of(args[0])
         least = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
         if self._known.has(x) or not x.numel():
             return None
         if isinstance(tag, Choice):
-            return Size(tag.low + tag.of - 1, "even", times=2)
+            return CountedSize(tag.low + tag.of - 1, "even", times=2)
         found = self._unknown(x.numel())
         return found if least else found._replace(counted=max(found.counted - 1, 0), times=2)
 
-    def _index(self, args: Any) -> Size | None:
+    def _index(self, args: Any) -> CountedSize | None:
         """Return the size for x[mask] or x[mask] = values: that of what goes with the mask, if there is something."""
         x, indices = args[:2]
         masks = [index for index in indices if index is not None and index.dtype in _MASKS and index.is_cuda]
@@ -139,7 +139,7 @@ class Sizes:
         values = args[2] if len(args) > 2 else None
         fixed = self._beside(indices) or (self._assigned(x, indices, values) if values is not None else None)
         if fixed is not None:
-            return Size(fixed, times=len(masks))
+            return CountedSize(fixed, times=len(masks))
         found = min((self.of(mask) for mask in masks), key=lambda size: size.counted)
         return found._replace(times=len(masks))
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import calls, effects, flops
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.data_sizes import INDEX
 from coopsim.observe.interpose.library import Description
 from coopsim.observe.known import CONSTANTS, LIFT, SET
@@ -18,7 +18,7 @@ _COPIES = ("aten::_to_copy", "aten::copy_")
 _COUNTS = ("aten::sum", "aten::count_nonzero")
 
 
-def describe(func: Any, for_python: frozenset[str], model: CostModel, found: Description) -> None:
+def describe(func: Any, for_python: frozenset[str], model: OpCostModel, found: Description) -> None:
     """Fill in `found`, the description of op `func`: flags, its time by bytes, the arguments that it changes, as bits.
 
     Ops named in `for_python` ("aten::add"), and those whose result depends on the device's data, are watched by Python.

@@ -7,7 +7,7 @@ class CaptureError(CoopsimError):
     """The step could not be recorded; the message says why in one line."""
 
 
-class OutOfMemory(CaptureError):  # noqa: N818 (the outcome's name)
+class CaptureOutOfMemory(CaptureError):  # noqa: N818 (the outcome's name)
     """The step needs more memory than the card has. The command line exits with 3."""
 
     exit_code = 3

@@ -21,7 +21,7 @@ from coopsim.observe.torch_private import (
 from coopsim.types import Precision
 
 
-class Kind(StrEnum):
+class ProductKind(StrEnum):
     """Ops with products, by what decides their precision."""
 
     PRODUCTS = "matrix products"  #: cuBLAS
@@ -31,34 +31,34 @@ class Kind(StrEnum):
 
 
 #: PyTorch's name of the setting of a kind (torch.backends), below backend "cuda".
-_SETTINGS = {Kind.PRODUCTS: "matmul", Kind.CONVOLUTIONS: "conv", Kind.RNNS: "rnn"}
+_SETTINGS = {ProductKind.PRODUCTS: "matmul", ProductKind.CONVOLUTIONS: "conv", ProductKind.RNNS: "rnn"}
 
 
 @cache
-def kind(func: Any) -> Kind:
+def kind(func: Any) -> ProductKind:
     """Return the kind of an op that has FLOPs (flops.has_flops)."""
     name = func._schema.name
     if "convolution" in name:
-        return Kind.CONVOLUTIONS
+        return ProductKind.CONVOLUTIONS
     if "attention" in name:
-        return Kind.ATTENTION
-    return Kind.RNNS if "_rnn" in name else Kind.PRODUCTS
+        return ProductKind.ATTENTION
+    return ProductKind.RNNS if "_rnn" in name else ProductKind.PRODUCTS
 
 
-def now(of: Kind) -> Precision:
+def now(of: ProductKind) -> Precision:
     """Return in what an op of this kind computes products of float32 tensors, on a card that has TF32.
 
     Neither changes a setting nor warns, whichever of PyTorch's old and new settings the program has mixed. Without
     cuDNN, convolutions are matrix products. The kernel of attention on float32 (CUTLASS, OpMultiplyAddFastF32) makes
     each product of three in TF32, to the accuracy of float32: that is "fp32" here.
     """
-    if of is Kind.CONVOLUTIONS and not (cudnn_enabled() or _cudnn_assumed):
-        of = Kind.PRODUCTS
-    if of is Kind.ATTENTION or _switched_off():
+    if of is ProductKind.CONVOLUTIONS and not (cudnn_enabled() or _cudnn_assumed):
+        of = ProductKind.PRODUCTS
+    if of is ProductKind.ATTENTION or _switched_off():
         return "fp32"
     if _has_levels():
         return "tf32" if fp32_precision("cuda", _SETTINGS[of]) == "tf32" else "fp32"
-    allowed = cublas_allows_tf32() if of is Kind.PRODUCTS else cudnn_allows_tf32()
+    allowed = cublas_allows_tf32() if of is ProductKind.PRODUCTS else cudnn_allows_tf32()
     return "tf32" if allowed else "fp32"
 
 
@@ -78,12 +78,12 @@ class Precisions:
 
     def __init__(self, given: Precision | None, *, has_tf32: bool) -> None:
         self._given: Precision | None = given if has_tf32 else "fp32"
-        self._seen: dict[tuple[Kind, Precision], None] = {}
+        self._seen: dict[tuple[ProductKind, Precision], None] = {}
 
     def of(self, func: Any) -> Precision:
         """Return the precision of an op with FLOPs if it runs now, on float32 tensors."""
         what = kind(func)
-        found = self._given if self._given is not None and what is not Kind.ATTENTION else now(what)
+        found = self._given if self._given is not None and what is not ProductKind.ATTENTION else now(what)
         self._seen[what, found] = None
         return found
 
@@ -96,16 +96,16 @@ class Precisions:
         """The precision, "tf32" or "fp32"; where there were both, what each was of: "fp32 (matrix products), ..."."""
         return describe(self._settings())
 
-    def _settings(self) -> list[tuple[Kind, Precision]]:
+    def _settings(self) -> list[tuple[ProductKind, Precision]]:
         """Return what was seen of ops with a setting; without any, the setting of matrix products."""
-        seen = [key for key in self._seen if key[0] is not Kind.ATTENTION]
-        return seen or [(Kind.PRODUCTS, self._given or now(Kind.PRODUCTS))]
+        seen = [key for key in self._seen if key[0] is not ProductKind.ATTENTION]
+        return seen or [(ProductKind.PRODUCTS, self._given or now(ProductKind.PRODUCTS))]
 
 
-def describe(seen: Iterable[tuple[Kind, Precision]]) -> str:
+def describe(seen: Iterable[tuple[ProductKind, Precision]]) -> str:
     """Return one line that names precisions, and of what each is if there are two."""
     of: dict[str, list[str]] = {}
-    for what, precision in sorted(set(seen), key=lambda key: list(Kind).index(key[0])):
+    for what, precision in sorted(set(seen), key=lambda key: list(ProductKind).index(key[0])):
         of.setdefault(precision, []).append(what)
     if len(of) == 1:
         return next(iter(of))

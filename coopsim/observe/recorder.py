@@ -28,7 +28,7 @@ class Recorder(Interposed):
 
     lifts = True
 
-    def __init__(self, device: Device, model: costs.CostModel) -> None:
+    def __init__(self, device: Device, model: costs.OpCostModel) -> None:
         self.active = self.active or device.has_a_mode
         super().__init__()
         self.ledger: Ledger | NativeLedger = Ledger() if self.active else ledger()

@@ -39,7 +39,7 @@ GRANULE = 512  #: bytes of the smallest block of an arena
 
 
 @dataclass(frozen=True)
-class Row:
+class GapRow:
     """One policy in one budget. overhead: None where the policy did not get through.
 
     planned: of a policy that plans, a step in an arena that goes by its plan; else both are None.
@@ -61,7 +61,7 @@ class Gap:
     trace: str
     memory_ratio: float
     optimum: Optimum
-    rows: list[Row] = field(default_factory=list)
+    rows: list[GapRow] = field(default_factory=list)
     link: str | None = None  # what schedules may offload over
 
     def excess(self, overhead: float | None) -> tuple[float, float | None] | None:
@@ -99,7 +99,7 @@ class Gap:
             "policies": [self._row(row) for row in self.rows],
         }
 
-    def _row(self, row: Row) -> dict[str, Any]:
+    def _row(self, row: GapRow) -> dict[str, Any]:
         points, multiple = self.excess(row.overhead) or (None, None)
         planned, _ = self.excess(row.planned_overhead) or (None, None)
         return vars(row) | {"excess": points, "excess_ratio": multiple, "planned_excess": planned}
@@ -158,7 +158,7 @@ def gap(
                 costs.append(int(schedule.header["total_cost_ns"]))
                 known.append(runs_of(schedule))
         planned = _planned(trace, policy, budget, options)
-        rows.append(Row(called[policy], *_result(counter, problem), *_result(arena, problem), *planned))
+        rows.append(GapRow(called[policy], *_result(counter, problem), *_result(arena, problem), *planned))
         if planned[1] is not None:
             costs.append(round(planned[1] * problem.base_cost))
         tick()

@@ -11,7 +11,7 @@ from coopsim.types import CoopsimError
 
 
 @dataclass(frozen=True)
-class Answer:
+class SolverAnswer:
     """What the solver found: a point or none, and a bound below every point."""
 
     infeasible: bool
@@ -30,7 +30,7 @@ def solver() -> Any:
     return highspy
 
 
-def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, relaxed: bool = False) -> Answer:
+def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, relaxed: bool = False) -> SolverAnswer:
     """The least cost, or what is known of it when the time is up. `relaxed`: fractions allowed."""
     highspy = solver()
     h = highspy.Highs()
@@ -47,7 +47,7 @@ def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, re
         solution.col_value = start
         h.setSolution(solution)
     if not _run(h, seconds):
-        return Answer(infeasible=False, finished=False, point=None, bound=0.0)
+        return SolverAnswer(infeasible=False, finished=False, point=None, bound=0.0)
     status, info = h.getModelStatus(), h.getInfo()
     kinds = highspy.HighsModelStatus
     found = info.primal_solution_status == 2
@@ -56,7 +56,7 @@ def minimise(rows: Rows, seconds: float, start: list[float] | None = None, *, re
         bound = info.objective_function_value if finished else 0.0
     else:
         bound = round(info.objective_function_value) if finished and rows.whole else info.mip_dual_bound
-    return Answer(
+    return SolverAnswer(
         infeasible=status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible),
         finished=finished,
         point=list(h.getSolution().col_value) if found else None,

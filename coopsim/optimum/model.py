@@ -56,7 +56,7 @@ def power_of_two(x: float) -> float:
     return 2.0 ** round(math.log2(x))
 
 
-class Model:
+class ModelOfMoments:
     """The program for one problem and budget. Costs and bytes are in units that make them whole and small."""
 
     def __init__(self, problem: Problem, budget: int) -> None:

@@ -14,12 +14,12 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from coopsim.optimum.copies import CopyBounds
-from coopsim.optimum.model import INFINITY, Model, Term
+from coopsim.optimum.model import INFINITY, ModelOfMoments, Term
 from coopsim.optimum.moment import Cut, embed
 from coopsim.optimum.problem import Problem
 
 
-class ModelWithCopies(Model):
+class ModelWithCopies(ModelOfMoments):
     """As Model; a value that may be offloaded can also come back from the host."""
 
     def __init__(self, problem: Problem, budget: int) -> None:

@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from coopsim.optimum import highs
 from coopsim.optimum.around import Delays, Span, copy_around
-from coopsim.optimum.model import Model, Rows, Term, power_of_two
+from coopsim.optimum.model import ModelOfMoments, Rows, Term, power_of_two
 from coopsim.optimum.problem import Problem
 
 
@@ -126,7 +126,7 @@ def least(rows: Rows, prices: Sequence[float]) -> Fraction:
 _GRAINS = 1 << 40  # prices are rounded to such a part of one, so that the fractions stay short
 
 
-def embed(model: Model, cut: Cut) -> None:
+def embed(model: ModelOfMoments, cut: Cut) -> None:
     """Add the rows of a cut up to the end of the trace; what it counts once is at most what the stages count."""
     at, rows, n_ops = cut.moment + 1, model.rows, model.problem.n_ops
     place = {column: model.keep[at, v] for v, column in cut.keep.items() if (at, v) in model.keep}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coopsim.optimum import highs
 from coopsim.optimum.bounds import knapsacks
 from coopsim.optimum.late import schedules
-from coopsim.optimum.model import Model
+from coopsim.optimum.model import ModelOfMoments
 from coopsim.optimum.model_copies import columns, model_of
 from coopsim.optimum.moment import cut
 from coopsim.optimum.order import arrange, needs
@@ -112,7 +112,7 @@ class _Search:
 
     def _program(self) -> bool:
         """Solve the mixed-integer program. True: it has no solution, and no schedule that fits is known."""
-        model = Model(self.problem, self.budget)
+        model = ModelOfMoments(self.problem, self.budget)
         if not model.possible:
             return True
         start = model.point(needs(self.problem, self.best)) if self.best is not None else None

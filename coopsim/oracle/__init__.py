@@ -2,7 +2,7 @@
 
 from coopsim.oracle.build import VERSIONS, OracleError, available, oracle
 from coopsim.oracle.gpu import Gpu, gpu
-from coopsim.oracle.recording import Recorded, Recording
+from coopsim.oracle.recording import OracleRecording, RecordedCard
 from coopsim.oracle.run import Oracle
 
-__all__ = ["VERSIONS", "Gpu", "Oracle", "OracleError", "Recorded", "Recording", "available", "gpu", "oracle"]
+__all__ = ["VERSIONS", "Gpu", "Oracle", "OracleError", "OracleRecording", "RecordedCard", "available", "gpu", "oracle"]

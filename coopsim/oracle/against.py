@@ -11,7 +11,7 @@ from coopsim.allocators.caching.trial import smallest
 from coopsim.allocators.caching.version import find
 from coopsim.budget import memory_fraction
 from coopsim.oracle.gpu import Gpu
-from coopsim.oracle.recording import Recorded, Recording
+from coopsim.oracle.recording import OracleRecording, RecordedCard
 from coopsim.oracle.run import Oracle
 from coopsim.requests import Requests
 from coopsim.types import CoopsimError
@@ -49,7 +49,7 @@ class Comparison:
     first_refused: tuple[int | None, int | None]
     statistics: dict[str, tuple[int, int]]
     refused: tuple[int, ...]
-    recording: Recording | None
+    recording: OracleRecording | None
 
     @property
     def agrees(self) -> bool:
@@ -62,7 +62,7 @@ class Comparison:
         return self.first_refused[1] is None
 
 
-def compare(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str, total_bytes: int) -> Comparison:
+def compare(requests: Requests, oracle: Oracle | Gpu | RecordedCard, conf: str, total_bytes: int) -> Comparison:
     """Perform all requests, on both. CoopsimError if torch refuses the settings.
 
     Of a GPU the segments are recorded, and simulated at the same addresses, so that every answer is to be the same.
@@ -77,12 +77,12 @@ def compare(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str, tota
     if not real or not real[-1].startswith("stats "):
         raise CoopsimError(f"torch {oracle.version} {real[-1] if real else 'said nothing'}")
     if recording is None:
-        simulated = list(case.answer(case.Case(conf, total_bytes, ops, case.read(ops)), oracle.version))
+        simulated = list(case.answer(case.AllocatorCase(conf, total_bytes, ops, case.read(ops)), oracle.version))
     else:
         device = recording.device_bytes
         if total_bytes < device:
             ops = [f"F {memory_fraction(total_bytes, device)!r}", *ops]
-        asked = case.Case(conf, device, ops, case.read(ops))
+        asked = case.AllocatorCase(conf, device, ops, case.read(ops))
         simulated = list(case.answer(asked, oracle.version, recording.segments))
         by_rule = _without_addresses(case.answer(asked, oracle.version, driver=CUDA))
         foreseen = _alike(by_rule[:-1], _without_addresses(real)[:-1])
@@ -118,7 +118,7 @@ class Smallest:
         return self.at.serves and not self.below.serves and self.at.agrees and self.below.agrees
 
 
-def smallest_card(requests: Requests, oracle: Oracle | Gpu | Recorded, conf: str) -> Smallest:
+def smallest_card(requests: Requests, oracle: Oracle | Gpu | RecordedCard, conf: str) -> Smallest:
     """Find the smallest card by simulation, to 2 MiB, and ask the real allocator."""
     driver = DRIVER if isinstance(oracle, Oracle) else CUDA
     total = smallest(requests, oracle.version, conf, _STEP, driver)

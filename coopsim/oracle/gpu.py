@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coopsim.oracle.build import OracleError
-from coopsim.oracle.recording import Recording
+from coopsim.oracle.recording import OracleRecording
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Gpu:
     version: str
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def record(self, conf: str, total: int, requests: list[str]) -> Recording:
+    def record(self, conf: str, total: int, requests: list[str]) -> OracleRecording:
         """What it answers, and where the driver put its segments.
 
         OracleError if PyTorch has no GPU, or refuses the settings.
@@ -28,7 +28,7 @@ class Gpu:
         segments = [line.split()[1:] for line in lines if line.startswith("segment ")]
         places = np.array(segments, np.int64).reshape(-1, 2)
         answers = lines[: len(lines) - len(segments)]
-        return Recording(self.version, conf, total, int(device.split()[1]), requests, answers, places)
+        return OracleRecording(self.version, conf, total, int(device.split()[1]), requests, answers, places)
 
 
 def gpu(environment: Mapping[str, str] | None = None) -> Gpu:

@@ -17,7 +17,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Recording:
+class OracleRecording:
     """requests: lines as a case has them. answers: a line for each allocation and each `p`.
 
     total_bytes: what PyTorch's allocator was allowed of the device_bytes (torch.cuda.set_per_process_memory_fraction).
@@ -51,14 +51,14 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCard:
     """Stands for the card that a file is of: it answers the requests that it was recorded for."""
 
     path: str
     version: str
     found: dict[str, Any]
 
-    def record(self, conf: str, total: int, requests: list[str]) -> Recording:
+    def record(self, conf: str, total: int, requests: list[str]) -> OracleRecording:
         """What the card answered. CoopsimError if it was asked something else."""
         f = self.found
         if (conf, total, _hash(requests)) != (f["conf"], f["total_bytes"], f["requests_hash"]):
@@ -72,10 +72,10 @@ class Recorded:
             elif kind == "p":
                 answers.append(next(statistics))
         segments = np.array(f["segments"], np.int64).reshape(-1, 2)
-        return Recording(self.version, conf, total, f["device_bytes"], requests, answers, segments)
+        return OracleRecording(self.version, conf, total, f["device_bytes"], requests, answers, segments)
 
 
-def load(path: str | Path) -> Recorded:
+def load(path: str | Path) -> RecordedCard:
     """Read what `save` wrote. CoopsimError if there is no such file, or if it is another one."""
     try:
         data = Path(path).read_bytes()
@@ -86,7 +86,7 @@ def load(path: str | Path) -> Recorded:
         raise CoopsimError(f"{path}: cannot be read: {e}") from None
     if not isinstance(found, dict) or found.get("answers_version") != _VERSION:
         raise CoopsimError(f"{path}: not a file of `coopsim validate --answers`")
-    return Recorded(str(path), found["torch"], found)
+    return RecordedCard(str(path), found["torch"], found)
 
 
 def _address(answer: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from coopsim.phantom.context import LIBRARIES, Reading, Readings
+from coopsim.phantom.context import LIBRARIES, ContextReading, Readings
 from coopsim.phantom.errors import PhantomError
 
 VERSION = 1  #: of the format
@@ -26,7 +26,7 @@ _WITH = ("by", "date", "driver", "torch", "cuda", "cudnn", "python")
 
 
 @dataclass(frozen=True)
-class Link:
+class CardLink:
     """Copies between card and host, in 1e9 bytes per second, of pinned memory unless they are `pageable`.
 
     duplex_gb_s: both directions together. latency_ns: of a small pinned copy.
@@ -53,7 +53,7 @@ class Measured:
     parts: tuple[str, ...]
     context: tuple[Readings, ...] = ()
     prices: Mapping[str, Any] = field(default_factory=dict)
-    link: Link | None = None
+    link: CardLink | None = None
     host_ns_per_op: int | None = None
 
     @property
@@ -176,7 +176,7 @@ def _context(whole: "_Object") -> tuple[Readings, ...]:
             loaded = row.take("loaded", list, "a list")
             if any(name not in LIBRARIES for name in loaded) or len(set(loaded)) < len(loaded):
                 _fail(row.where, f"{row.path}.loaded: names from {', '.join(LIBRARIES)}, each once")
-            readings.append(Reading(tuple(loaded), int(row.number("bytes", whole=True))))
+            readings.append(ContextReading(tuple(loaded), int(row.number("bytes", whole=True))))
         if not readings:
             _fail(one.where, f"{one.path}.readings is empty")
         found.append(Readings(one.text("torch"), one.text("cuda"), one.text("driver", empty=True), tuple(readings)))
@@ -197,12 +197,12 @@ def _prices(whole: "_Object") -> dict[str, Any]:
     return dict(prices.content)
 
 
-def _link(whole: "_Object") -> Link:
+def _link(whole: "_Object") -> CardLink:
     link = whole.object("link")
-    keys = tuple(Link.__dataclass_fields__)
+    keys = tuple(CardLink.__dataclass_fields__)
     link.known(*keys)
     rates = {key: link.number(key, least=1e-3, most=1000) for key in keys if key.endswith("gb_s")}
-    return Link(**rates, latency_ns=int(link.number("latency_ns", whole=True)))
+    return CardLink(**rates, latency_ns=int(link.number("latency_ns", whole=True)))
 
 
 @dataclass(frozen=True)

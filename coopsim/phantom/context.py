@@ -16,7 +16,7 @@ _SAME_TORCH, _OTHER_TORCH, _ASSUMED = 10 << 20, 80 << 20, 0.5
 
 
 @dataclass(frozen=True)
-class Reading:
+class ContextReading:
     """What the context of a process took, in bytes, once it had used the libraries that are `loaded`."""
 
     loaded: tuple[str, ...]
@@ -30,7 +30,7 @@ class Readings:
     torch: str
     cuda: str
     driver: str
-    readings: tuple[Reading, ...]
+    readings: tuple[ContextReading, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def of(every: Sequence[Readings], torch: str, cuda: str, *, scale: float = 1.0, 
     return Context(round(scale * steps[""]), grows, off, basis)
 
 
-def _steps(readings: Iterable[Reading], known: Mapping[str, int]) -> dict[str, int]:
+def _steps(readings: Iterable[ContextReading], known: Mapping[str, int]) -> dict[str, int]:
     """Return the bytes at first (key "") and of each library, with which each reading is the sum of its parts.
 
     `known` says what readings leave open: those with several new parts give the first of them what the others leave.

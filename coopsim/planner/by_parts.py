@@ -9,7 +9,7 @@ import random
 
 import numpy as np
 
-from coopsim.planner.exact import FOUND, Search
+from coopsim.planner.exact import FOUND, ExactSearch
 from coopsim.planner.items import Ints
 from coopsim.planner.obstacles import obstacles
 from coopsim.planner.sections import Keys, sections
@@ -92,7 +92,7 @@ class Attempt:
         others &= (self.items.start < part.end.max()) & (self.items.end > part.start.min())
         keys = Keys(part, sections(part))
         around = obstacles(part, keys.sections, self.items[others], self.offset[others])
-        search = Search(part, keys.sections, around)
+        search = ExactSearch(part, keys.sections, around)
         each = weight(len(part) + int(others.sum()))
         for k in range(_TRIES):
             disturbed = k >= 3 or self.number > 0

@@ -32,7 +32,7 @@ _MOST = 1 << 22  # rows of a list that is longer if everything overlaps
 FAILED, FOUND, GAVE_UP = range(3)  #: nothing fits below that height; offsets are found; the work was used up
 
 
-class Search:
+class ExactSearch:
     """Searches for plans of the same items, given their sections `found`, around obstacles, in any order and height."""
 
     def __init__(self, items: Items, found: Sections, around: Obstacles | None = None) -> None:
@@ -61,7 +61,7 @@ class Search:
         K[s.K_CAP], K[s.K_LIMIT], K[s.K_JUMP], K[s.K_POOL] = height, limit, jump, n
         pool = np.empty(min(n * n, _MOST) + n, np.int64)
         pool[:n] = np.arange(n)
-        state = s.State(
+        state = s.SearchState(
             nbytes=self.items.bytes[order],
             first=self.sections.first[order],
             last=self.sections.last[order],
@@ -94,7 +94,7 @@ class Search:
 
 
 @kernel
-def _search(S: s.State) -> int:
+def _search(S: s.SearchState) -> int:
     """Search depth first; return FAILED, FOUND or GAVE_UP, and leave the offsets in the state."""
     S.K[s.K_WAITING] = -1
     for section in range(len(S.left)):
@@ -121,7 +121,7 @@ def _search(S: s.State) -> int:
 
 
 @inlined
-def _culprit(S: s.State, f: int) -> int:
+def _culprit(S: s.SearchState, f: int) -> int:
     """The choice to vary after all that choice f could place has failed, or -1; it inherits the failure's sections."""
     a, b = S.F[f, s.HULL_A], S.F[f, s.HULL_B]
     parent = S.F[f, s.PARENT]
@@ -137,7 +137,7 @@ def _culprit(S: s.State, f: int) -> int:
 
 
 @inlined
-def _open(S: s.State, f: int) -> None:
+def _open(S: s.SearchState, f: int) -> None:
     """Open choice f in the first waiting region, and find the item that it may place first."""
     region = S.K[s.K_WAITING]
     S.F[f, s.A], S.F[f, s.B] = S.R[region, s.R_A], S.R[region, s.R_B]
@@ -179,7 +179,7 @@ def _open(S: s.State, f: int) -> None:
 
 
 @inlined
-def _list_candidates(S: s.State, f: int) -> None:
+def _list_candidates(S: s.SearchState, f: int) -> None:
     """List what choice f may place after its first item, which has failed; nothing if the list has no room."""
     a, b, at, after, n = S.F[f, s.A], S.F[f, s.B], S.F[f, s.AT], S.F[f, s.AFTER], S.F[f, s.CAND_END]
     S.F[f, s.LISTED] = 1
@@ -197,7 +197,7 @@ def _list_candidates(S: s.State, f: int) -> None:
 
 
 @inlined
-def _advance(S: s.State, f: int) -> bool:
+def _advance(S: s.SearchState, f: int) -> bool:
     """Let choice f place its next item. False if it has none, or if the rest cannot fit any more."""
     if S.F[f, s.ITEM] >= 0:
         _lift(S, f)
@@ -230,7 +230,7 @@ def _advance(S: s.State, f: int) -> bool:
 
 
 @inlined
-def _lowest(S: s.State, f: int) -> int:
+def _lowest(S: s.SearchState, f: int) -> int:
     """The lowest item that choice f may still place, swapped to the position that is read next."""
     following = S.F[f, s.CAND_NEXT]
     least = following
@@ -245,7 +245,7 @@ def _lowest(S: s.State, f: int) -> int:
 
 
 @inlined
-def _lift(S: s.State, f: int) -> None:
+def _lift(S: s.SearchState, f: int) -> None:
     """Undo the placement of choice f's item."""
     i = S.F[f, s.ITEM]
     first, last = S.first[i], S.last[i]
@@ -259,7 +259,7 @@ def _lift(S: s.State, f: int) -> None:
 
 
 @kernel
-def _raise(S: s.State, f: int, i: int) -> bool:
+def _raise(S: s.SearchState, f: int, i: int) -> bool:
     """Raise the lowest offsets of what overlaps item i, just placed. False if a section then cannot hold its rest."""
     cap, top = S.K[s.K_CAP], S.offset[i] + S.nbytes[i]
     first, last = S.first[i], S.last[i]
@@ -285,7 +285,7 @@ def _raise(S: s.State, f: int, i: int) -> bool:
 
 
 @inlined
-def _holds(S: s.State, section: int) -> bool:
+def _holds(S: s.SearchState, section: int) -> bool:
     """Whether a section has room for what is left in it, above the lowest offset left; if not, blame its items."""
     highest = S.room[section]
     j = S.low_one[section]

@@ -22,7 +22,7 @@ T_ITEM, T_LOW = range(2)
 K_CAP, K_WORK, K_LIMIT, K_TRAIL, K_REGIONS, K_POOL, K_WAITING, K_JUMP, K_PARTIAL, K_HULL_A, K_HULL_B = range(11)
 
 
-class State(Bundle):
+class SearchState(Bundle):
     """The arrays of one search, one per column of items and sections, as most columns are read alone."""
 
     nbytes: Ints

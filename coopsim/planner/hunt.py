@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from coopsim.planner.by_parts import SIZES, Attempt, weight
-from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
+from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, ExactSearch
 from coopsim.planner.fit import height
 from coopsim.planner.items import Ints, Items
 from coopsim.planner.sections import Keys, count_pairs, luby, sections
@@ -48,7 +48,7 @@ class Hunt:
         self.fine = 10 if self.by_parts else 7
         self.restart = max(RESTART, n * 3 // 2)
         whole = not self.by_parts or count_pairs(self.keys.sections) <= _MOST_PAIRS
-        self.search = Search(leaf.items, self.keys.sections) if whole else None
+        self.search = ExactSearch(leaf.items, self.keys.sections) if whole else None
 
     def below(self, target: int, share: int) -> bool:
         """Look for a plan whose height is at most `target`, with this share of the work. False if none was found."""

@@ -28,7 +28,7 @@ _LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
-class Table:
+class ItemFile:
     """The items of a file, with its header and rows as they were read, to write them again with offsets."""
 
     items: Items
@@ -46,16 +46,16 @@ class Table:
         return out.getvalue()
 
 
-def from_items(items: Items) -> Table:
+def from_items(items: Items) -> ItemFile:
     """A table for items that come from no file: id, lower, upper, size, and alignment if one is above 1."""
     columns = {"id": np.arange(len(items)), "lower": items.start, "upper": items.end, "size": items.bytes}
     if (items.alignment > 1).any():
         columns["alignment"] = items.alignment
     rows = [[str(value) for value in row] for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
-    return Table(items, list(columns), rows)
+    return ItemFile(items, list(columns), rows)
 
 
-def read(path: str | Path) -> Table:
+def read(path: str | Path) -> ItemFile:
     """Read a CSV file. Raises PlanError, with the number of the line, if it is invalid."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -84,7 +84,7 @@ def read(path: str | Path) -> Table:
         alignment=np.array(values.get("alignment", [1] * (len(lines) - 1)), np.int64),
     )
     items.check([f"{path}: line {n}" for n, _ in lines[1:]])
-    return Table(items, header, [row for _, row in lines[1:]])
+    return ItemFile(items, header, [row for _, row in lines[1:]])
 
 
 def write(text: str, path: str | Path) -> None:

@@ -18,7 +18,7 @@ _FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what keeps its offset: when 
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ObstacleBlocks:
     """Lists of blocks (from, until), in bytes; the k-th is `rows[at[k]:at[k + 1]]`."""
 
     rows: Ints
@@ -29,8 +29,8 @@ class Blocks:
 class Obstacles:
     """The obstacles of each item, and of each section."""
 
-    of_item: Blocks
-    of_section: Blocks
+    of_item: ObstacleBlocks
+    of_section: ObstacleBlocks
 
 
 def obstacles(items: Items, found: Sections, around: Items, offset: Ints) -> Obstacles:
@@ -44,16 +44,16 @@ def obstacles(items: Items, found: Sections, around: Items, offset: Ints) -> Obs
 def nothing(n: int, m: int) -> Obstacles:
     """No obstacles for n items and m sections."""
     rows = np.zeros((0, 2), np.int64)
-    return Obstacles(Blocks(rows, np.zeros(n + 1, np.int64)), Blocks(rows, np.zeros(m + 1, np.int64)))
+    return Obstacles(ObstacleBlocks(rows, np.zeros(n + 1, np.int64)), ObstacleBlocks(rows, np.zeros(m + 1, np.int64)))
 
 
-def _blocks(start: Ints, end: Ints, standing: Ints) -> Blocks:
+def _blocks(start: Ints, end: Ints, standing: Ints) -> ObstacleBlocks:
     at = np.zeros(len(start) + 1, np.int64)
     rows = np.zeros((0, 2), np.int64)
     _merge(start, end, standing, at, rows)  # counts them
     rows = np.zeros((at[-1], 2), np.int64)
     _merge(start, end, standing, at, rows)
-    return Blocks(rows, at)
+    return ObstacleBlocks(rows, at)
 
 
 @kernel
@@ -79,7 +79,7 @@ def _merge(start: Any, end: Any, standing: Any, at: Any, rows: Any) -> None:
 
 
 @inlined
-def clear(S: s.State, i: int, offset: int) -> int:
+def clear(S: s.SearchState, i: int, offset: int) -> int:
     """The lowest aligned offset of item i, at or above `offset`, that overlaps no obstacle."""
     alignment = S.alignment[i]
     if alignment > 1:
@@ -100,7 +100,7 @@ def clear(S: s.State, i: int, offset: int) -> int:
 
 
 @inlined
-def lowest_room(S: s.State, section: int) -> int:
+def lowest_room(S: s.SearchState, section: int) -> int:
     """The highest offset above which a section has room for the items left in it; negative if there is none."""
     need, top = S.left[section], S.K[s.K_CAP]
     for back in range(S.hurdle_at[section + 1] - S.hurdle_at[section]):

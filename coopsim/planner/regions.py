@@ -8,7 +8,7 @@ from coopsim.planner import exact_state as s
 
 
 @inlined
-def split(S: s.State, f: int, i: int) -> None:
+def split(S: s.SearchState, f: int, i: int) -> None:
     """Split the region of choice f, without item i, where no item left crosses, and push the parts onto the stack."""
     S.K[s.K_WAITING] = S.F[f, s.REST]
     a, b, begin, end = S.F[f, s.A], S.F[f, s.B], S.F[f, s.LIST], S.F[f, s.LIST_END]
@@ -32,7 +32,7 @@ def split(S: s.State, f: int, i: int) -> None:
 
 
 @inlined
-def _is_cut(S: s.State, f: int, i: int) -> bool:
+def _is_cut(S: s.SearchState, f: int, i: int) -> bool:
     """Whether the region of choice f falls apart without item i. Before, each region but the first was connected."""
     first, last = S.first[i], S.last[i]
     if S.F[f, s.PARENT] < 0:
@@ -44,7 +44,7 @@ def _is_cut(S: s.State, f: int, i: int) -> bool:
 
 
 @inlined
-def _list_parts(S: s.State, f: int) -> None:
+def _list_parts(S: s.SearchState, f: int) -> None:
     """Number the parts of choice f's region, and list the waiting items of each, one list after the other."""
     a, b, parts = S.F[f, s.A], S.F[f, s.B], 1
     for section in range(a, b):
@@ -70,7 +70,7 @@ def _list_parts(S: s.State, f: int) -> None:
 
 
 @inlined
-def wait(S: s.State, a: int, b: int, begin: int, end: int, at: int, after: int, parent: int) -> None:
+def wait(S: s.SearchState, a: int, b: int, begin: int, end: int, at: int, after: int, parent: int) -> None:
     """Push a region, sections a to b - 1, onto the stack of waiting regions."""
     region = S.K[s.K_REGIONS]
     S.K[s.K_REGIONS] += 1
@@ -81,13 +81,13 @@ def wait(S: s.State, a: int, b: int, begin: int, end: int, at: int, after: int, 
 
 
 @inlined
-def waits(S: s.State, i: int, a: int, b: int) -> bool:
+def waits(S: s.SearchState, i: int, a: int, b: int) -> bool:
     """Whether item i is still to be placed, and alive in sections a to b - 1 only."""
     return S.offset[i] < 0 and S.first[i] >= a and S.last[i] <= b
 
 
 @inlined
-def copied(S: s.State, begin: int, end: int, a: int, b: int) -> tuple[int, int]:
+def copied(S: s.SearchState, begin: int, end: int, a: int, b: int) -> tuple[int, int]:
     """Copy the list pool[begin:end] without items that are placed or lie elsewhere; return its bounds."""
     start = n = S.K[s.K_POOL]
     for k in range(begin, end):

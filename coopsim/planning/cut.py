@@ -25,7 +25,7 @@ from coopsim.planning.cut_graph import (
     EDGE_FULL,
     EDGE_LEFT,
     NO_LIMIT,
-    Cut,
+    CutGraph,
     edge,
     measure,
     push,
@@ -60,7 +60,7 @@ def _overwritten(D: ProgramArrays, v: int, moment: int) -> bool:
 
 
 @kernel
-def draw(D: ProgramArrays, graph: Cut, moment: int) -> None:
+def draw(D: ProgramArrays, graph: CutGraph, moment: int) -> None:
     """The graph for the moment at which op `moment` runs."""
     values, ops = D.V.shape[0], D.O.shape[0] - 1
     source, sink = values + ops, values + ops + 1
@@ -90,14 +90,14 @@ def draw(D: ProgramArrays, graph: Cut, moment: int) -> None:
 
 
 @kernel
-def cut(D: ProgramArrays, graph: Cut, price: float) -> None:
+def cut(D: ProgramArrays, graph: CutGraph, price: float) -> None:
     """The least of cost + price x bytes. What is to be made again is on the source's side: graph.level is not -1."""
     _set_prices(D, graph, price, 0.0, -1)
     _find(D, graph)
 
 
 @kernel
-def _set_prices(D: ProgramArrays, graph: Cut, price: float, tilt: float, early: int) -> None:
+def _set_prices(D: ProgramArrays, graph: CutGraph, price: float, tilt: float, early: int) -> None:
     """What keeping each value costs: by `tilt` more if an op up to `early` made it, else by `tilt` less."""
     graph.price[0] = price
     for e in range(graph.K[CUT_EDGES]):
@@ -110,7 +110,7 @@ def _set_prices(D: ProgramArrays, graph: Cut, price: float, tilt: float, early: 
 
 
 @kernel
-def _find(D: ProgramArrays, graph: Cut) -> None:
+def _find(D: ProgramArrays, graph: CutGraph) -> None:
     """The minimum cut at the prices that are set; its cost and bytes are without tilt."""
     source = D.V.shape[0] + D.O.shape[0] - 1
     while measure(graph, source):
@@ -130,19 +130,19 @@ def _find(D: ProgramArrays, graph: Cut) -> None:
 
 
 @inlined
-def is_kept(D: ProgramArrays, graph: Cut, v: int) -> bool:
+def is_kept(D: ProgramArrays, graph: CutGraph, v: int) -> bool:
     """Whether v is needed after the moment and not made again."""
     return graph.level[v] >= 0 and graph.level[D.V.shape[0] + D.V[v, s.PRODUCER]] < 0
 
 
 @inlined
-def is_away(D: ProgramArrays, graph: Cut, v: int) -> bool:
+def is_away(D: ProgramArrays, graph: CutGraph, v: int) -> bool:
     """Of a value that is kept, whether on the host."""
     return graph.priced[v] >= 0 and graph.copy_price[v] < graph.price[0] * float(D.V[v, s.BYTES])
 
 
 @kernel
-def decide(D: DryRun, graph: Cut, moment: int) -> None:
+def decide(D: DryRun, graph: CutGraph, moment: int) -> None:
     """Decisions for the intervals around the moment, as cut."""
     for v in range(D.V.shape[0]):
         graph.gone[v] = 0
@@ -159,7 +159,7 @@ def decide(D: DryRun, graph: Cut, moment: int) -> None:
 
 
 @kernel
-def decide_at(D: DryRun, graph: Cut, moment: int, budget: int) -> float:
+def decide_at(D: DryRun, graph: CutGraph, moment: int, budget: int) -> float:
     """Decisions that leave a little more than fits into the budget while op `moment` runs; what they cost at least.
 
     The least is a lower bound in decision cost for any decisions that fit; negative if nothing fits. Intervals
@@ -192,7 +192,7 @@ def decide_at(D: DryRun, graph: Cut, moment: int, budget: int) -> float:
 
 
 @kernel
-def _break_ties(D: DryRun, graph: Cut, moment: int, room: int, price: float) -> None:
+def _break_ties(D: DryRun, graph: CutGraph, moment: int, room: int, price: float) -> None:
     """Layers that are alike all leave at one price. Let only the first of them leave, as they are idle longest."""
     more, less = -1, moment
     while less - more > 1:

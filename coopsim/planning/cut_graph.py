@@ -18,7 +18,7 @@ EDGE_TO, EDGE_NEXT, EDGE_FULL, EDGE_LEFT = range(4)
 CUT_EDGES, CUT_COST, CUT_BYTES, CUT_SCALE = range(4)
 
 
-class Cut(Bundle):
+class CutGraph(Bundle):
     """The graph for one moment. Nodes are the values, the ops, the source and the sink."""
 
     edges: s.Array
@@ -33,11 +33,11 @@ class Cut(Bundle):
     K: s.Array
 
 
-def new_cut(program: Any) -> Cut:
+def new_cut(program: Any) -> CutGraph:
     """Room for the graph of any moment of the program."""
     values, n_ops = len(program.values), len(program.ops) - 1
     nodes = values + n_ops + 2
-    return Cut(
+    return CutGraph(
         edges=np.zeros((2 * (2 * values + n_ops + len(program.ins)), 4), np.int64),
         first=np.zeros(nodes, np.int64),
         level=np.zeros(nodes, np.int64),
@@ -52,7 +52,7 @@ def new_cut(program: Any) -> Cut:
 
 
 @inlined
-def edge(graph: Cut, a: int, b: int, capacity: int) -> int:
+def edge(graph: CutGraph, a: int, b: int, capacity: int) -> int:
     e = graph.K[CUT_EDGES]
     graph.K[CUT_EDGES] += 2
     graph.edges[e, EDGE_TO] = b
@@ -67,7 +67,7 @@ def edge(graph: Cut, a: int, b: int, capacity: int) -> int:
 
 
 @kernel
-def measure(graph: Cut, source: int) -> bool:
+def measure(graph: CutGraph, source: int) -> bool:
     """Levels of what can still be reached. False: the sink cannot, the flow is the greatest (Dinic)."""
     for node in range(graph.level.shape[0]):
         graph.level[node] = -1
@@ -89,7 +89,7 @@ def measure(graph: Cut, source: int) -> bool:
 
 
 @kernel
-def push(graph: Cut, source: int) -> None:
+def push(graph: CutGraph, source: int) -> None:
     """Push flow along all shortest ways to the sink. graph.path has the edges of the way so far."""
     sink, node, n = source + 1, source, 0
     while True:

@@ -9,7 +9,7 @@ import numpy as np
 
 from coopsim.kernel import state as s
 from coopsim.planning import selection
-from coopsim.planning.cut_graph import Cut, new_cut
+from coopsim.planning.cut_graph import CutGraph, new_cut
 from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import (
     D_COST,
@@ -24,7 +24,7 @@ from coopsim.planning.dry_run_state import (
     new_dry_run,
 )
 from coopsim.planning.program import NEVER
-from coopsim.planning.request import Request, Start
+from coopsim.planning.request import IterationStart, PlanRequest
 from coopsim.planning.selection import COMES, GOES, I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE
 
 
@@ -48,14 +48,14 @@ class Draft:
     that were chosen for them, which a dry run makes once they are installed. `graph`: room for a cut at one moment.
     """
 
-    def __init__(self, request: Request, start: Start) -> None:
+    def __init__(self, request: PlanRequest, start: IterationStart) -> None:
         self.program, self.copying, self.placed = request.program, start.copying, start.placed
         self.memory_bytes, self.target_bytes = request.memory_bytes, request.target_bytes
         self.D: DryRun = new_dry_run(self.program, first_run=request.in_place_once, copying=self.copying)
         self.chosen = selection.selection(self.program, self.copying)
 
     @cached_property
-    def graph(self) -> Cut:
+    def graph(self) -> CutGraph:
         """Room for the graph of a cut."""
         return new_cut(self.program)
 

@@ -76,7 +76,7 @@ class TimedCopies(Bundle):
     T: s.Array
 
 
-class Counted(Bundle):
+class DryRunCounts(Bundle):
     """What a dry run counts, and room for that."""
 
     back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
@@ -89,7 +89,7 @@ class Counted(Bundle):
     K: s.Array
 
 
-class DryRun(ProgramArrays, Decided, TimedCopies, Counted):
+class DryRun(ProgramArrays, Decided, TimedCopies, DryRunCounts):
     """All of it. A function that takes one of its parts uses no other."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from coopsim.planning import segments
 from coopsim.planning.draft import Draft
 from coopsim.planning.made import Begin, keep_or_cut, make_fit, with_addresses
-from coopsim.planning.request import Request, ResidencyPlan, Start
+from coopsim.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.planning.selection import least_bytes
 from coopsim.planning.with_copies import with_copies
 
@@ -16,7 +16,7 @@ _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 
 
-def make(request: Request, start: Start) -> ResidencyPlan | None:
+def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
     """A plan for an iteration that begins so; None if none is found that fits."""
     if least_bytes(request.program, start.copying) > request.target_bytes:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planner.exact import FOUND, Search
+from coopsim.planner.exact import FOUND, ExactSearch
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Ints, Items
 from coopsim.planner.sections import Keys, sections
@@ -52,7 +52,7 @@ def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
     edges = np.concatenate([[0], taken.reshape(-1, 3)[:, :2].ravel(), [budget]]).reshape(-1, 2)
     holes = edges[edges[:, 0] < edges[:, 1]]
     if len(holes) == 1:
-        search, (low, high) = Search(items, keys.sections), holes[0].tolist()
+        search, (low, high) = ExactSearch(items, keys.sections), holes[0].tolist()
         for order in orders:
             outcome, _, offset, _ = search.below(high - low, order, round(_WORK * len(items)), jump=True)
             if outcome == FOUND:

@@ -68,7 +68,7 @@ class Copying:
 
 
 @dataclass(frozen=True)
-class Start:
+class IterationStart:
     """The addresses of what is in memory when an iteration begins, in the order of Program.initial.
 
     copying: None where nothing may be offloaded.
@@ -83,7 +83,7 @@ _ROOMY = 4  #: times the budget, the size of an arena in which addresses are alw
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class PlanRequest:
     """An iteration of a trace, and what a plan for it has to keep to.
 
     budget: bytes that may be in memory at once. addresses: whether each value needs its place in them; if not, they may

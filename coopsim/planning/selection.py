@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
-from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, Counted, DryRun
+from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun, DryRunCounts
 from coopsim.planning.program import Program
 from coopsim.planning.request import LEAVE, STAY, Copying
 
@@ -137,7 +137,7 @@ def take_note(D: DryRun, chosen: Selection) -> None:
 
 
 @kernel
-def excess(D: Counted, chosen: Excess, budget: int) -> float:
+def excess(D: DryRunCounts, chosen: Excess, budget: int) -> float:
     """Sum over the ops of the bytes above the budget; brings chosen.over, chosen.excess and chosen.span up to date."""
     total, count = 0.0, 0
     for op in range(D.peak.shape[0]):
@@ -153,7 +153,7 @@ def excess(D: Counted, chosen: Excess, budget: int) -> float:
 
 
 @kernel
-def exceeds(D: Counted, budget: int) -> float:
+def exceeds(D: DryRunCounts, budget: int) -> float:
     """The same sum as `excess`, with `chosen` left as it is."""
     total = 0.0
     for op in range(D.peak.shape[0]):

@@ -8,9 +8,9 @@ from coopsim import allocators, policies
 from coopsim.allocators import Allocator
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
-from coopsim.planning.request import Request
+from coopsim.planning.request import PlanRequest
 from coopsim.policies import Policy
-from coopsim.replay.once import Replay
+from coopsim.replay.once import OneReplay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.trace.build import TraceBuilder
@@ -66,9 +66,9 @@ def record(
     return follow(_request(trace, policy, budget, allocator, options))
 
 
-def follow(request: Request) -> Schedule:
+def follow(request: PlanRequest) -> Schedule:
     """The schedule of a replay of what is requested, by plan where the policy plans."""
-    this = Replay(request)
+    this = OneReplay(request)
     return schedule_of(this, this.run(record=True))
 
 
@@ -82,18 +82,18 @@ def measure(
     """Replay without a log: only the figures (metrics.summary's keys). What sweeps call."""
     from coopsim.metrics import summary
 
-    this = Replay(_request(trace, policy, budget, allocator, options))
+    this = OneReplay(_request(trace, policy, budget, allocator, options))
     return summary(schedule_of(this, this.run(record=False)))
 
 
 def _request(
     trace: Trace, policy: Policy | str, budget: int | str, allocator: Allocator | str, options: ReplayOptions
-) -> Request:
+) -> PlanRequest:
     if not isinstance(trace, Trace):
         raise CoopsimError(f"trace {trace!r} is no trace: coopsim.load(NAME) gives one")
     policy = policy if isinstance(policy, Policy) else policies.find(policy)
     allocator = allocators.find(allocator)
-    return Request(trace, policy, _bytes(budget, trace, allocator), allocator, options)
+    return PlanRequest(trace, policy, _bytes(budget, trace, allocator), allocator, options)
 
 
 def _bytes(budget: int | str, trace: Trace, allocator: Allocator) -> int:

@@ -11,7 +11,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.planning.offloadable import copies
-from coopsim.planning.request import Request
+from coopsim.planning.request import PlanRequest
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
 from coopsim.replay.planned_run import PlannedRun
@@ -23,10 +23,10 @@ _NO_LIMIT = 1 << 61  # bytes
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
 
 
-class Replay:
+class OneReplay:
     """A trace under a policy, in an allocator of so many bytes. CoopsimError for what makes no sense."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PlanRequest) -> None:
         self.request = request
         trace, policy, allocator, options = request.trace, request.policy, request.allocator, request.options
         self.trace, self.policy, self.allocator, self.options = trace, policy, allocator, options

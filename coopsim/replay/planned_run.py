@@ -16,7 +16,7 @@ from coopsim.kernel import state as s
 from coopsim.planning.away import USED_FIRST
 from coopsim.planning.make import make
 from coopsim.planning.offloadable import offloadable
-from coopsim.planning.request import Copying, Request, ResidencyPlan, Start
+from coopsim.planning.request import Copying, IterationStart, PlanRequest, ResidencyPlan
 from coopsim.policies import Policy
 from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.host import wait
@@ -56,7 +56,7 @@ class PlannedRun:
     is then run again from the start, which comes to the same; plans are kept for that.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: PlanRequest) -> None:
         self.request = request
         self.trace, self.program, self.policy = request.trace, request.program, request.policy
         self.plans: dict[bytes, ResidencyPlan | None] = {}
@@ -150,7 +150,7 @@ class PlannedRun:
             key += copying.rows[:, s.HOST_AT].tobytes() + bytes(f"{copying.out_busy} {copying.in_busy}", "ascii")
         if key not in self.plans:
             started = time.perf_counter()
-            self.plans[key] = make(self.request, Start(placed, copying))
+            self.plans[key] = make(self.request, IterationStart(placed, copying))
             self.seconds += time.perf_counter() - started
         return self.plans[key]
 

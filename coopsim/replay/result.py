@@ -7,7 +7,7 @@ import numpy as np
 from coopsim import policies
 from coopsim.kernel import state as s
 from coopsim.planning.program import Program
-from coopsim.replay.once import Replay
+from coopsim.replay.once import OneReplay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
 from coopsim.types import Action, Outcome
@@ -15,7 +15,7 @@ from coopsim.types import Action, Outcome
 _OUTCOMES = list(Outcome)
 
 
-def schedule_of(replay: Replay, state: s.State) -> Schedule:
+def schedule_of(replay: OneReplay, state: s.State) -> Schedule:
     """The schedule, with the rows that the state has logged; none if it has logged none."""
     header = _header(replay, state) | {
         "policy": replay.policy.name,
@@ -34,7 +34,7 @@ def schedule_of(replay: Replay, state: s.State) -> Schedule:
     return _schedule(replay.program, state, header)
 
 
-def _of_copies(replay: Replay, K: s.Array) -> dict[str, Any]:
+def _of_copies(replay: OneReplay, K: s.Array) -> dict[str, Any]:
     """What only a replay that may offload has: the link and the host, and what the copies came to."""
     link, options = replay.link, replay.options
     assert link is not None
@@ -65,7 +65,7 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
     return found
 
 
-def _header(replay: Replay, state: s.State) -> dict[str, Any]:
+def _header(replay: OneReplay, state: s.State) -> dict[str, Any]:
     trace, program, K, F = replay.trace, replay.program, state.K, state.F
     outcome = _OUTCOMES[K[s.K_OUTCOME]]
     found = replay.planner is None or replay.planner.is_kept(state)
@@ -96,7 +96,7 @@ def _header(replay: Replay, state: s.State) -> dict[str, Any]:
     }
 
 
-def _spared(replay: Replay, state: s.State) -> int:
+def _spared(replay: OneReplay, state: s.State) -> int:
     """What the replay took for the request's markers that nothing takes: for all of them but the last.
 
     They only say what the program still has. It drops what the others read before it would come back.
@@ -112,7 +112,7 @@ def _spared(replay: Replay, state: s.State) -> int:
     return int(end[s.L_TIME] - last[s.L_TIME] - replay.trace.cost_ns[last[s.L_OP]])
 
 
-def _failure(replay: Replay, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
+def _failure(replay: OneReplay, state: s.State, outcome: Outcome) -> dict[str, Any] | None:
     """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
     if outcome == Outcome.OK:
         return None

@@ -76,7 +76,9 @@ def _replay(trace: Trace, policy: str, budget: int, overhead_limit: float, *, re
     return _schedule(trace, program, state, policy, overhead_limit)
 
 
-def _header(trace: Trace, program: SimrdProgram, state: s.State, policy: str, overhead_limit: float) -> dict[str, Any]:
+def _header(
+    trace: Trace, program: SimrdProgram, state: s.SimrdState, policy: str, overhead_limit: float
+) -> dict[str, Any]:
     K = state.K
     return {
         "trace": program.trace_hash,
@@ -113,7 +115,7 @@ def _header(trace: Trace, program: SimrdProgram, state: s.State, policy: str, ov
     }
 
 
-def _failure(trace: Trace, program: SimrdProgram, state: s.State) -> dict[str, Any] | None:
+def _failure(trace: Trace, program: SimrdProgram, state: s.SimrdState) -> dict[str, Any] | None:
     """Where and why a replay that did not end well ended: the op, and for out of memory what stood in the way."""
     K, V = state.K, state.V[:-1]
     if K[s.K_OUTCOME] == codes.OUTCOME_OK:
@@ -142,7 +144,7 @@ def _failure(trace: Trace, program: SimrdProgram, state: s.State) -> dict[str, A
     }
 
 
-def _schedule(trace: Trace, program: SimrdProgram, state: s.State, policy: str, overhead_limit: float) -> Schedule:
+def _schedule(trace: Trace, program: SimrdProgram, state: s.SimrdState, policy: str, overhead_limit: float) -> Schedule:
     log = state.log
     constants = program.op[state.log[:, s.L_OP]] < 0
     log = log[~(constants & (log[:, s.L_ACTION] == Action.COMPUTE))]  # what is there at the start is no op's

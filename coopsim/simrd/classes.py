@@ -11,7 +11,7 @@ from coopsim.simrd import state as s
 
 
 @inlined
-def found_class(S: s.State, v: int, cost: int) -> None:
+def found_class(S: s.SimrdState, v: int, cost: int) -> None:
     """v, which is not in memory, gets a class of its own."""
     S.K[s.K_CLASSES] -= 1
     q = S.Q[S.K[s.K_CLASSES], s.Q_SLOT]
@@ -22,7 +22,7 @@ def found_class(S: s.State, v: int, cost: int) -> None:
 
 
 @kernel
-def leave_class(S: s.State, v: int) -> None:
+def leave_class(S: s.SimrdState, v: int) -> None:
     """v has come (back) to memory."""
     q = S.V[v, s.CLASS]
     S.Q[q, s.Q_COST] -= S.V[v, s.COMPUTE]
@@ -36,7 +36,7 @@ def leave_class(S: s.State, v: int) -> None:
 
 
 @inlined
-def _merge(S: s.State, x: int, y: int) -> None:
+def _merge(S: s.SimrdState, x: int, y: int) -> None:
     """The classes of x and y become one: the smaller is renamed, its ring of members put into the larger's."""
     if S.V[x, s.CLASS] == S.V[y, s.CLASS]:
         return
@@ -59,7 +59,7 @@ def _merge(S: s.State, x: int, y: int) -> None:
 
 
 @kernel
-def join_neighbours(S: s.State, v: int) -> None:
+def join_neighbours(S: s.SimrdState, v: int) -> None:
     """v has been evicted: a class with its cost, and all evicted neighbours' classes in it."""
     found_class(S, v, S.V[v, s.COMPUTE])
     for k in range(S.V[v, s.PARENTS], S.V[v + 1, s.PARENTS]):
@@ -75,7 +75,7 @@ def join_neighbours(S: s.State, v: int) -> None:
 
 
 @inlined
-def _first_time(S: s.State, v: int, stamp: int) -> int:
+def _first_time(S: s.SimrdState, v: int, stamp: int) -> int:
     """The cost of the class of v, if v is evicted and its class has not been met under this stamp."""
     cost = 0
     if S.V[v, s.MATERIAL] == 0:
@@ -87,7 +87,7 @@ def _first_time(S: s.State, v: int, stamp: int) -> int:
 
 
 @inlined
-def cost_of_classes(S: s.State, v: int) -> int:
+def cost_of_classes(S: s.SimrdState, v: int) -> int:
     """Summed cost of the different classes of the evicted storages next to v."""
     S.K[s.K_STAMP] += 1
     stamp = S.K[s.K_STAMP]

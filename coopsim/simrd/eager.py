@@ -6,7 +6,7 @@ from coopsim.simrd.walk import cost_of_new, edge, new_stamp, refresh_down, refre
 
 
 @kernel
-def absorb_now(S: s.State, x: int) -> None:
+def absorb_now(S: s.SimrdState, x: int) -> None:
     """x is about to be evicted: those around it take in x, and of the regions behind it what they lack."""
     V = S.V
     n = edge(S, x, s.CHILDREN)
@@ -33,7 +33,7 @@ def absorb_now(S: s.State, x: int) -> None:
 
 
 @kernel
-def restore_now(S: s.State, v: int) -> None:
+def restore_now(S: s.SimrdState, v: int) -> None:
     """v is back: its regions, and those of the storages in memory around it, are summed anew."""
     S.V[v, s.UP] = 0  # all that it is made from is in memory
     S.V[v, s.STALE] &= ~s.UP_STALE
@@ -50,7 +50,7 @@ def restore_now(S: s.State, v: int) -> None:
 
 
 @inlined
-def _sum_down_now(S: s.State, v: int) -> None:
+def _sum_down_now(S: s.SimrdState, v: int) -> None:
     """Sum DOWN as simrd does in the middle of an op: what the op makes counts."""
     stamp = new_stamp(S)
     S.V[v, s.DOWN] = walk(S, v, s.CHILDREN, S.K[s.K_OP], s.COMPUTE, stamp)

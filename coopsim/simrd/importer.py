@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from coopsim.simrd.log import Backward, Bind, Call, Constant, Instruction, LogError, Mutate, Release, read
+from coopsim.simrd.log import Backward, Bind, Constant, Instruction, LogCall, LogError, LogRelease, Mutate, read
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 
@@ -43,7 +43,7 @@ class _Importer:
             match instruction:
                 case Constant():
                     self._constant(instruction)
-                case Call(line, op, args, results, cost_ns):
+                case LogCall(line, op, args, results, cost_ns):
                     tensors = [self._tensor(line, name) for name in args]
                     made = [(name, nbytes, tensors[alias] if alias >= 0 else -1) for name, nbytes, alias in results]
                     self._op(line, op, tensors, made, cost_ns)
@@ -58,7 +58,7 @@ class _Importer:
                     self._hold(tensor)
                     if old >= 0:
                         self._let_go(line, old)
-                case Release(line, name):
+                case LogRelease(line, name):
                     if name in self.bound:  # simrd passes over names from before START
                         self._let_go(line, self.bound[name])
                 case Backward():

@@ -28,7 +28,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LogCall:
     """An op: `results` are (name, bytes of its storage, number of the argument it is a view of or -1)."""
 
     line: int
@@ -60,7 +60,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class LogRelease:
     """`name` goes."""
 
     line: int
@@ -74,7 +74,7 @@ class Backward:
     line: int
 
 
-Instruction = Constant | Call | Mutate | Bind | Release | Backward
+Instruction = Constant | LogCall | Mutate | Bind | LogRelease | Backward
 _Line = tuple[int, dict[str, Any]]
 
 
@@ -141,7 +141,7 @@ def _instruction(number: int, j: dict[str, Any], rest: Iterator[_Line]) -> Instr
             results.append((name, nbytes, alias))
         if not results:
             raise ValueError("it has no results")
-        return Call(number, str(j["NAME"]), args, tuple(results), _count(j["TIME"]))
+        return LogCall(number, str(j["NAME"]), args, tuple(results), _count(j["TIME"]))
     if kind == "MUTATE":
         args = _names(j["ARGS"])
         mutated = tuple(_count(m) for m in j["MUTATE"])
@@ -151,7 +151,7 @@ def _instruction(number: int, j: dict[str, Any], rest: Iterator[_Line]) -> Instr
     if kind in ("COPY", "COPY_FROM"):
         return Bind(number, str(j["DST"]), str(j["SRC"]), anew=kind == "COPY_FROM")
     if kind == "RELEASE":
-        return Release(number, str(j["NAME"]))
+        return LogRelease(number, str(j["NAME"]))
     if kind == "ANNOTATE":
         return Backward(number) if j["ANNOTATION"] == "BACKWARD" else None
     raise ValueError("no such instruction, or not where one may stand")

@@ -10,7 +10,7 @@ from coopsim.simrd.scores import choose
 
 
 @kernel
-def run(S: s.State, recompute_limit: float) -> None:
+def run(S: s.SimrdState, recompute_limit: float) -> None:
     """Replay the schedule. `recompute_limit`: cost of recomputation beyond which simrd gives up as thrashing."""
     for event in range(S.E.shape[0]):
         kind, what = S.E[event, s.KIND], S.E[event, s.ID]
@@ -33,7 +33,7 @@ def run(S: s.State, recompute_limit: float) -> None:
 
 
 @inlined
-def _create(S: s.State, op: int) -> None:
+def _create(S: s.SimrdState, op: int) -> None:
     """Before op runs, its results exist, not in memory: the policies see them as evicted neighbours."""
     S.K[s.K_OP] = op
     S.K[s.K_NEW] = S.K[s.K_BORN]
@@ -57,7 +57,7 @@ def _create(S: s.State, op: int) -> None:
 
 
 @inlined
-def _created(S: s.State, op: int) -> None:
+def _created(S: s.SimrdState, op: int) -> None:
     """After op has run for the program."""
     for t in range(S.O[op, s.OUTS], S.O[op + 1, s.OUTS]):
         v = S.T[t, s.STORAGE]
@@ -69,7 +69,7 @@ def _created(S: s.State, op: int) -> None:
 
 
 @kernel
-def _materialise(S: s.State, tensor: int, again: bool, recompute_limit: float) -> bool:
+def _materialise(S: s.SimrdState, tensor: int, again: bool, recompute_limit: float) -> bool:
     """Define a tensor, and first, depth first, the undefined arguments of its op. False: the replay is over."""
     F = S.F
     depth = 1
@@ -100,7 +100,7 @@ def _materialise(S: s.State, tensor: int, again: bool, recompute_limit: float) -
 
 
 @inlined
-def _request(S: s.State, tensor: int, frame: int, base: int) -> None:
+def _request(S: s.SimrdState, tensor: int, frame: int, base: int) -> None:
     """Touch the arguments of tensor's op, lock those that are defined, and let the others wait from `base` on."""
     op, now = S.T[tensor, s.OP], S.K[s.K_CLOCK]
     end = base
@@ -118,7 +118,7 @@ def _request(S: s.State, tensor: int, frame: int, base: int) -> None:
 
 
 @kernel
-def _make_room(S: s.State, op: int) -> bool:
+def _make_room(S: s.SimrdState, op: int) -> bool:
     """Evict until all that op allocates fits. False: nothing is left to evict."""
     need = S.O[op, s.NEED]
     if S.K[s.K_USED] + need <= S.K[s.K_BUDGET]:
@@ -138,7 +138,7 @@ def _make_room(S: s.State, op: int) -> bool:
 
 
 @kernel
-def _evict(S: s.State, v: int, action: int, visits: int) -> None:
+def _evict(S: s.SimrdState, v: int, action: int, visits: int) -> None:
     """v goes from memory, under pressure or because the program holds none of its tensors any more."""
     policy = S.K[s.K_POLICY]
     if S.K[s.K_REGIONS]:
@@ -158,7 +158,7 @@ def _evict(S: s.State, v: int, action: int, visits: int) -> None:
 
 
 @kernel
-def _compute(S: s.State, tensor: int, again: bool) -> None:
+def _compute(S: s.SimrdState, tensor: int, again: bool) -> None:
     """Run the op of tensor, whose arguments are locked. Results that were there already are made twice, then freed."""
     op = S.T[tensor, s.OP]
     S.K[s.K_USED] += S.O[op, s.NEED]
@@ -191,7 +191,7 @@ def _compute(S: s.State, tensor: int, again: bool) -> None:
 
 
 @inlined
-def _bring(S: s.State, t: int, n: int) -> int:
+def _bring(S: s.SimrdState, t: int, n: int) -> int:
     """t is defined, and its storage, if it was not in memory, the last of the pool. Returns how many have come."""
     S.T[t, s.DEFINED] = 1
     v = S.T[t, s.STORAGE]
@@ -204,7 +204,7 @@ def _bring(S: s.State, t: int, n: int) -> int:
 
 
 @inlined
-def _log(S: s.State, action: int, op: int, v: int, visits: int) -> None:
+def _log(S: s.SimrdState, action: int, op: int, v: int, visits: int) -> None:
     """Note an action, if this run keeps a log."""
     row = S.K[s.K_ROWS]
     if row < S.log.shape[0]:

@@ -9,7 +9,7 @@ from coopsim.simrd import state as s
 
 
 @inlined
-def enter(S: s.State, v: int) -> None:
+def enter(S: s.SimrdState, v: int) -> None:
     """v becomes the last of the pool."""
     tail = S.K[s.K_TAIL]
     S.V[v, s.PREV] = tail
@@ -24,7 +24,7 @@ def enter(S: s.State, v: int) -> None:
 
 
 @inlined
-def leave(S: s.State, v: int) -> None:
+def leave(S: s.SimrdState, v: int) -> None:
     """v leaves the pool."""
     before, after = S.V[v, s.PREV], S.V[v, s.NEXT]
     if before >= 0:
@@ -39,7 +39,7 @@ def leave(S: s.State, v: int) -> None:
 
 
 @inlined
-def lock(S: s.State, v: int) -> None:
+def lock(S: s.SimrdState, v: int) -> None:
     """One lock more on v, which is in memory; an op locks an argument as often as it has it."""
     if S.V[v, s.LOCKS] == 0:
         leave(S, v)
@@ -47,7 +47,7 @@ def lock(S: s.State, v: int) -> None:
 
 
 @inlined
-def unlock(S: s.State, v: int) -> None:
+def unlock(S: s.SimrdState, v: int) -> None:
     """One lock less; with the last, v goes to the end of the pool."""
     S.V[v, s.LOCKS] -= 1
     if S.V[v, s.LOCKS] == 0:

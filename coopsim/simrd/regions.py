@@ -23,7 +23,7 @@ from coopsim.simrd.walk import edge, new_stamp
 
 
 @kernel
-def flush(S: s.State) -> None:
+def flush(S: s.SimrdState) -> None:
     """Mark the regions that the queued events have touched; more than these may be marked, never less.
 
     One walk from all events together: where a storage on the way has come back since, it is in the queue itself.
@@ -41,7 +41,7 @@ def flush(S: s.State) -> None:
 
 
 @kernel
-def _mark_around(S: s.State, n: int, queue: int, queued: int, first: int) -> None:
+def _mark_around(S: s.SimrdState, n: int, queue: int, queued: int, first: int) -> None:
     """Mark as stale what lies in memory around the regions of the first n of a queue, in the direction of `first`."""
     V, G, stack = S.V, S.G, S.stack
     stamp = new_stamp(S)
@@ -73,7 +73,7 @@ def _mark_around(S: s.State, n: int, queue: int, queued: int, first: int) -> Non
 
 
 @inlined
-def _enqueue(S: s.State, v: int, queue: int, queued: int, count: int) -> None:
+def _enqueue(S: s.SimrdState, v: int, queue: int, queued: int, count: int) -> None:
     if S.V[v, s.STALE] & queued == 0:
         S.V[v, s.STALE] |= queued
         S.queue[S.K[count], queue] = v
@@ -81,7 +81,7 @@ def _enqueue(S: s.State, v: int, queue: int, queued: int, count: int) -> None:
 
 
 @kernel
-def absorb(S: s.State, x: int) -> None:
+def absorb(S: s.SimrdState, x: int) -> None:
     """x is about to be evicted: the regions of the storages in memory around it grow. Call while it is in memory."""
     if S.K[s.K_EAGER]:
         absorb_now(S, x)
@@ -93,7 +93,7 @@ def absorb(S: s.State, x: int) -> None:
 
 
 @kernel
-def restore(S: s.State, op: int, n: int) -> None:
+def restore(S: s.SimrdState, op: int, n: int) -> None:
     """op has run again and brought back the n storages in S.fresh: their regions, and those around, are summed anew."""
     V = S.V
     if S.K[s.K_EAGER]:
@@ -124,7 +124,7 @@ def _see(V: s.Array, v: int, stamp: int) -> None:
 
 
 @kernel
-def conclude(S: s.State, op: int, n: int) -> None:
+def conclude(S: s.SimrdState, op: int, n: int) -> None:
     """The program's own op has made the n storages in S.fresh.
 
     If it had all its arguments, no region has counted the results, and none changes. If some were missing, those of

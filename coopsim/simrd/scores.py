@@ -78,12 +78,12 @@ def _quotient(c: int, m: int, t: int) -> float:
 
 
 @inlined
-def _staleness(S: s.State, v: int) -> int:
+def _staleness(S: s.SimrdState, v: int) -> int:
     return S.K[s.K_CLOCK] - S.V[v, s.LAST] if S.K[s.K_STALENESS] else 1
 
 
 @kernel
-def _least_quotient(S: s.State) -> int:
+def _least_quotient(S: s.SimrdState) -> int:
     """dtr-local, dtr-eq: the storage of the pool with the least quotient."""
     V, classes = S.V, S.K[s.K_POLICY] == s.EQ_CLASS
     best, least = -1, np.inf
@@ -107,7 +107,7 @@ def _least_quotient(S: s.State) -> int:
 
 
 @inlined
-def _known_cost(S: s.State, v: int) -> int:
+def _known_cost(S: s.SimrdState, v: int) -> int:
     """Cost of v and its regions, or less if they are stale."""
     cost = S.V[v, s.COMPUTE] + S.V[v, s.UP]
     if S.K[s.K_REGIONS] == s.BOTH:
@@ -116,7 +116,7 @@ def _known_cost(S: s.State, v: int) -> int:
 
 
 @inlined
-def _full_cost(S: s.State, v: int) -> int:
+def _full_cost(S: s.SimrdState, v: int) -> int:
     """Cost of v and its regions."""
     if S.V[v, s.STALE] & s.UP_STALE:
         refresh_up(S, v)
@@ -126,7 +126,7 @@ def _full_cost(S: s.State, v: int) -> int:
 
 
 @kernel
-def _least_with_regions(S: s.State) -> int:
+def _least_with_regions(S: s.SimrdState) -> int:
     """dtr, msps: the storage of the pool with the least quotient.
 
     What is known of stale regions gives a lower bound of the score. The full score of the storage with the least bound
@@ -166,7 +166,7 @@ def _least_with_regions(S: s.State) -> int:
 
 
 @kernel
-def _least_recent(S: s.State) -> int:
+def _least_recent(S: s.SimrdState) -> int:
     """lru: the storage of the pool that was asked for longest ago."""
     V = S.V
     v = best = S.K[s.K_HEAD]
@@ -182,7 +182,7 @@ def _least_recent(S: s.State) -> int:
 
 
 @kernel
-def _largest(S: s.State) -> int:
+def _largest(S: s.SimrdState) -> int:
     """largest: the storage of the pool with the most bytes."""
     V = S.V
     v = best = S.K[s.K_HEAD]
@@ -198,7 +198,7 @@ def _largest(S: s.State) -> int:
 
 
 @inlined
-def choose(S: s.State) -> int:
+def choose(S: s.SimrdState) -> int:
     """What the policy evicts next; the pool must not be empty."""
     if S.K[s.K_REGIONS]:
         return _least_with_regions(S)

@@ -99,7 +99,7 @@ DTR, EQ_CLASS, LOCAL, MSPS, LRU, LARGEST = range(6)
 UPWARD, BOTH = 1, 2
 
 
-class State(Bundle):
+class SimrdState(Bundle):
     """Program, memory and counters of one replay. Arrays are described above."""
 
     V: Array
@@ -120,7 +120,7 @@ class State(Bundle):
     K: Array
 
 
-def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
+def new_state(program: Any, policy: int, budget: int, log_rows: int) -> SimrdState:
     """`budget` bytes, nothing in them, and `program` (simrd.lower.SimrdProgram) before its first event."""
     V = program.storages.copy()
     n = len(V) - 1
@@ -135,7 +135,7 @@ def new_state(program: Any, policy: int, budget: int, log_rows: int) -> State:
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_SINCE] = -1
     K[K_CLOCK] = 1  # simrd's clock starts there
     K[K_CLASSES] = n + 1
-    return State(
+    return SimrdState(
         V=V,
         T=program.tensors.copy(),
         O=program.ops,

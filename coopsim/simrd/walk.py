@@ -5,7 +5,7 @@ from coopsim.simrd import state as s
 
 
 @kernel
-def walk(S: s.State, v: int, first: int, since: int, cost: int, stamp: int) -> int:
+def walk(S: s.SimrdState, v: int, first: int, since: int, cost: int, stamp: int) -> int:
     """Cost (column `cost`) of the evicted storages that v reaches through neighbours of column `first`.
 
     Goes by edges up to op `since`, and past storages marked with `stamp`, with which it marks those that it counts.
@@ -29,7 +29,7 @@ def walk(S: s.State, v: int, first: int, since: int, cost: int, stamp: int) -> i
 
 
 @kernel
-def edge(S: s.State, v: int, first: int) -> int:
+def edge(S: s.SimrdState, v: int, first: int) -> int:
     """Collect in S.edge the unpinned storages in memory around the region of v, and mark them; returns how many."""
     V, G, stack = S.V, S.G, S.stack
     stamp = new_stamp(S)
@@ -56,14 +56,14 @@ def edge(S: s.State, v: int, first: int) -> int:
 
 
 @inlined
-def new_stamp(S: s.State) -> int:
+def new_stamp(S: s.SimrdState) -> int:
     """A mark that no storage bears yet."""
     S.K[s.K_STAMP] += 1
     return S.K[s.K_STAMP]
 
 
 @kernel
-def refresh_down(S: s.State, v: int) -> None:
+def refresh_down(S: s.SimrdState, v: int) -> None:
     """Sum DOWN: a walk over what was there before the running op, and that op's results if v sees them."""
     S.V[v, s.DOWN] = walk(S, v, s.CHILDREN, S.K[s.K_SINCE], s.KNOWN, new_stamp(S))
     if S.V[v, s.STALE] & s.SEES_NEW:
@@ -72,14 +72,14 @@ def refresh_down(S: s.State, v: int) -> None:
 
 
 @kernel
-def refresh_up(S: s.State, v: int) -> None:
+def refresh_up(S: s.SimrdState, v: int) -> None:
     """Sum UP: a walk over what was there before the running op."""
     S.V[v, s.UP] = walk(S, v, s.PARENTS, S.K[s.K_SINCE], s.KNOWN, new_stamp(S))
     S.V[v, s.STALE] &= ~s.UP_STALE
 
 
 @inlined
-def cost_of_new(S: s.State) -> int:
+def cost_of_new(S: s.SimrdState) -> int:
     """Cost of the storages that the running op makes."""
     total = 0
     for v in range(S.K[s.K_NEW], S.K[s.K_BORN]):

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import NamedTuple
 
-from coopsim.snapshot.model import Event, Frame
+from coopsim.snapshot.model import SnapshotEvent, StackFrame
 from coopsim.snapshot.place import is_own, is_python
 
 #: Functions that call a module, or an optimizer's step. Loops below them are over layers or parameters, within one
@@ -38,7 +38,7 @@ class Loop:
     of: dict[int, tuple[str, int]]
 
 
-def loop(events: Sequence[Event]) -> Loop | None:
+def loop(events: Sequence[SnapshotEvent]) -> Loop | None:
     """Return the outermost loop of at least four iterations in whose last one the history ends; None if there is none.
 
     A request without a Python stack, as in the threads of a backward pass, counts to the place of the one before it.
@@ -72,7 +72,7 @@ def loop(events: Sequence[Event]) -> Loop | None:
 
 
 @cache
-def _path(frames: tuple[Frame, ...]) -> tuple[_Line, ...]:
+def _path(frames: tuple[StackFrame, ...]) -> tuple[_Line, ...]:
     """Return a stack's Python lines from the outermost down to the call of a module or of an optimizer's step."""
     path: list[_Line] = []
     for frame in reversed(frames):

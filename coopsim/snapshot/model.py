@@ -26,7 +26,7 @@ DEFAULT: Pool = (0, 0)  #: the id of no private pool
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """A frame of a stack; `line` is 0 where PyTorch does not know it."""
 
     file: str
@@ -42,11 +42,11 @@ class SnapshotBlock:
     nbytes: int
     requested_bytes: int
     state: str
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SnapshotSegment:
     """Memory that the allocator holds of the device, by cudaMalloc or as a mapped range of an expandable segment."""
 
     address: int
@@ -59,14 +59,14 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SnapshotEvent:
     """An entry of the history. For an `oom`, `address` is -1; for all others, `device_free` is."""
 
     action: str
     address: int
     nbytes: int
     stream: int
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
     device_free: int = -1
     pool: Pool = DEFAULT
 
@@ -80,8 +80,8 @@ class Snapshot:
     path: str
     device: int
     conf: str
-    segments: tuple[Segment, ...]
-    events: tuple[Event, ...]
+    segments: tuple[SnapshotSegment, ...]
+    events: tuple[SnapshotEvent, ...]
     written: Written = UNKNOWN
 
 
@@ -138,8 +138,8 @@ class _Reader:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._frames: dict[tuple[str, int, str], Frame] = {}
-        self._stacks: dict[int, tuple[object, tuple[Frame, ...]]] = {}
+        self._frames: dict[tuple[str, int, str], StackFrame] = {}
+        self._stacks: dict[int, tuple[object, tuple[StackFrame, ...]]] = {}
 
     def check(self, value: Any, kind: type, what: str) -> Any:
         """Return the value if it is of a type."""
@@ -154,7 +154,7 @@ class _Reader:
             raise SnapshotError(f"{self._path}: {key} is {_shown(value)} where a size, address or number must be")
         return value
 
-    def segment(self, fields: Mapping[str, Any]) -> Segment:
+    def segment(self, fields: Mapping[str, Any]) -> SnapshotSegment:
         """Return a segment, whose blocks must fill it."""
         start, nbytes = self.whole(fields, "address"), self.whole(fields, "total_size")
         blocks, at = [], start
@@ -171,7 +171,7 @@ class _Reader:
             at += size
         if at != start + nbytes:
             raise SnapshotError(f"{self._path}: the blocks of the segment at {start:#x} do not fill it")
-        return Segment(
+        return SnapshotSegment(
             address=start,
             nbytes=nbytes,
             stream=self.whole(fields, "stream", 0),
@@ -181,14 +181,14 @@ class _Reader:
             pool=self.pool(fields.get("segment_pool_id")),
         )
 
-    def events(self, entries: Iterable[Any]) -> Iterable[Event]:
+    def events(self, entries: Iterable[Any]) -> Iterable[SnapshotEvent]:
         """Yield the events of the history, oldest first, leaving out entries that do not concern memory."""
         for entry in entries:
             action = self.check(entry, dict, "an entry of the history").get("action")
             if not isinstance(action, str) or action not in ACTIONS:
                 continue
             oom = action == "oom"
-            yield Event(
+            yield SnapshotEvent(
                 action=action,
                 address=-1 if oom else self.whole(entry, "addr"),
                 nbytes=self.whole(entry, "size"),
@@ -198,7 +198,7 @@ class _Reader:
                 pool=self.pool(entry.get("pool_id")),
             )
 
-    def frames(self, frames: Any) -> tuple[Frame, ...]:
+    def frames(self, frames: Any) -> tuple[StackFrame, ...]:
         """Return a stack, innermost frame first. Stacks that the pickle shares become one tuple."""
         if not frames:
             return ()
@@ -209,7 +209,7 @@ class _Reader:
         for frame in self.check(frames, list, "a stack"):
             self.check(frame, dict, "a frame")
             key = str(frame.get("filename", "")), self.line(frame), str(frame.get("name", ""))
-            stack.append(self._frames.setdefault(key, Frame(*key)))
+            stack.append(self._frames.setdefault(key, StackFrame(*key)))
         self._stacks[id(frames)] = frames, tuple(stack)
         return tuple(stack)
 

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import PurePath
 
-from coopsim.snapshot.model import Frame
+from coopsim.snapshot.model import StackFrame
 
 #: Parts of paths by which files of libraries are recognized.
 _LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python")
@@ -14,13 +14,13 @@ _NODE = re.compile(r"(?:^|::)(\w+Backward\w*)::apply\(")
 _OP = re.compile(r"(?:^| )at::_ops::(\w+)::")
 
 
-def is_own(frame: Frame) -> bool:
+def is_own(frame: StackFrame) -> bool:
     """Return whether a frame is Python code of the user's: in no folder of a library."""
     return is_python(frame) and not any(part in frame.file for part in (*_LIBRARIES, *_OURS))
 
 
 @cache
-def place(frames: tuple[Frame, ...]) -> str:
+def place(frames: tuple[StackFrame, ...]) -> str:
     """Return the innermost Python line of the user's own, as "file:line function".
 
     If there is none, as in the threads of a backward pass: the autograd node that ran and the op that it called;
@@ -36,12 +36,12 @@ def place(frames: tuple[Frame, ...]) -> str:
     return f"{file}:{line.line} {line.name}" if line.line else f"{file} {line.name}"  # the line is not known
 
 
-def is_python(frame: Frame) -> bool:
+def is_python(frame: StackFrame) -> bool:
     """Return whether a frame is Python code."""
     return frame.file.endswith(".py") or frame.file.startswith("<ipython-input")
 
 
-def _backward(frames: tuple[Frame, ...]) -> str:
+def _backward(frames: tuple[StackFrame, ...]) -> str:
     op = ""
     for frame in frames:
         if node := _NODE.search(frame.name):

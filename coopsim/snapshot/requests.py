@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from coopsim.requests import Requests, Writer
-from coopsim.snapshot.model import DEFAULT, Event, Pool, Segment, Snapshot
+from coopsim.snapshot.model import DEFAULT, Pool, Snapshot, SnapshotEvent, SnapshotSegment
 from coopsim.snapshot.place import place
 from coopsim.snapshot.rewind import rewind
 
@@ -107,7 +107,7 @@ def empties(snapshot: Snapshot, *, total_bytes: int | None = None) -> frozenset[
     )
 
 
-def _pools(snapshot: Snapshot, start: Iterable[Segment]) -> dict[Pool, int]:
+def _pools(snapshot: Snapshot, start: Iterable[SnapshotSegment]) -> dict[Pool, int]:
     """A number for each private pool, from 1; 0 for none."""
     ids = dict.fromkeys([DEFAULT, *(s.pool for s in start), *(e.pool for e in snapshot.events)])
     return {pool: number for number, pool in enumerate(ids)}
@@ -121,7 +121,7 @@ def _free_later(to: Writer, number: int, stream: int, ticks: int, source: int) -
     to.give_back(number, source)
 
 
-def _comes_back(events: tuple[Event, ...]) -> dict[int, int]:
+def _comes_back(events: tuple[SnapshotEvent, ...]) -> dict[int, int]:
     """By free_requested: its free_completed. By -address-1: that of a block that was freed before the history."""
     asked: dict[int, int] = {}
     found: dict[int, int] = {}
@@ -135,7 +135,7 @@ def _comes_back(events: tuple[Event, ...]) -> dict[int, int]:
     return found
 
 
-def _served(events: tuple[Event, ...]) -> list[int]:
+def _served(events: tuple[SnapshotEvent, ...]) -> list[int]:
     """Before each event, and after the last: how many requests for memory there were."""
     counts, count = [], 0
     for event in events:
@@ -144,11 +144,11 @@ def _served(events: tuple[Event, ...]) -> list[int]:
     return [*counts, _NEVER]
 
 
-def _is_return(event: Event) -> bool:
+def _is_return(event: SnapshotEvent) -> bool:
     return event.action in _RETURNS or event.action == "free_completed"
 
 
-def _growth(event: Event) -> int:
+def _growth(event: SnapshotEvent) -> int:
     if event.action in _TAKES:
         return event.nbytes
     return -event.nbytes if event.action in _RETURNS else 0

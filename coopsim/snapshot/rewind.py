@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from coopsim.snapshot.chunks import oldest_first
-from coopsim.snapshot.model import Pool, Segment, Snapshot, SnapshotBlock
+from coopsim.snapshot.model import Pool, Snapshot, SnapshotBlock, SnapshotSegment
 from coopsim.snapshot.unpickle import SnapshotError
 
 _GRANULE = 512
@@ -24,7 +24,7 @@ class _Range:
     pool: Pool
 
 
-def rewind(snapshot: Snapshot) -> list[Segment]:
+def rewind(snapshot: Snapshot) -> list[SnapshotSegment]:
     """Return the segments before the first event, oldest first (chunks.py); expandable ones lead, by address.
 
     A block that was freed later gets the requested size, rounded, plus an unsplit remainder if the history implies one:
@@ -113,7 +113,7 @@ def _joined(ranges: Iterable[_Range]) -> Iterable[_Range]:
         yield last
 
 
-def _segment(r: _Range, held: dict[int, SnapshotBlock], followers: dict[int, int], path: str) -> Segment:
+def _segment(r: _Range, held: dict[int, SnapshotBlock], followers: dict[int, int], path: str) -> SnapshotSegment:
     inside: Sequence[SnapshotBlock] = sorted(
         (b for a, b in held.items() if r.start <= a < r.end), key=lambda b: b.address
     )
@@ -136,4 +136,4 @@ def _segment(r: _Range, held: dict[int, SnapshotBlock], followers: dict[int, int
         at = block.address + size
     if at < r.end:
         blocks.append(SnapshotBlock(at, r.end - at, 0, "free"))
-    return Segment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks), r.pool)
+    return SnapshotSegment(r.start, r.end - r.start, r.stream, r.large, r.expandable, tuple(blocks), r.pool)

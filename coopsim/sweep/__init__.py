@@ -7,7 +7,7 @@ removed. Started again with the same grid, both read the journal and do the rest
 
 from coopsim.metrics import WALL_CLOCK_COLUMNS
 from coopsim.sweep.feasibility_map import Scan, feasibility_map
-from coopsim.sweep.grid import Grid, Point, Setting
+from coopsim.sweep.grid import Grid, GridSetting, Point
 from coopsim.sweep.sweep import sweep
 from coopsim.sweep.workers import Dask, Processes, Workers
 
@@ -15,10 +15,10 @@ __all__ = [
     "WALL_CLOCK_COLUMNS",
     "Dask",
     "Grid",
+    "GridSetting",
     "Point",
     "Processes",
     "Scan",
-    "Setting",
     "Workers",
     "feasibility_map",
     "sweep",

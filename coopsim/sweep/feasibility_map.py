@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import budget
-from coopsim.sweep.grid import Grid, Point, Setting
+from coopsim.sweep.grid import Grid, GridSetting, Point
 from coopsim.sweep.journal import Journal, Row, key
 from coopsim.sweep.run import run
 from coopsim.sweep.sweep import OnRow
@@ -118,7 +118,7 @@ class _Line:
     """One setting at all its budgets, numbered by finer steps from the top: a tree of intervals, cut in two while
     their ends differ."""
 
-    def __init__(self, setting: Setting, scan: Scan) -> None:
+    def __init__(self, setting: GridSetting, scan: Scan) -> None:
         self.setting, self.scan = setting, scan
         self.granule = setting.allocator.granule
         self.outcomes: dict[int, str] = {}

@@ -16,7 +16,7 @@ SCAN = Scan(top="200%", bottom="0.5%")
 _PEAK = SCAN.units - 199 * SCAN.per_step  #: 100 %, in finer steps below the top
 
 
-class Size(NamedTuple):
+class MemorySize(NamedTuple):
     """An amount of memory, in bytes and as a budget: a percentage of the peak without eviction."""
 
     nbytes: int
@@ -25,7 +25,7 @@ class Size(NamedTuple):
 
 def from_size(
     trace: Trace, policy: str, allocator: str = "arena", *, steps: int = 10, tick: Callable[[], None] = lambda: None
-) -> Size | None:
+) -> MemorySize | None:
     """The smallest size with which the replay ends well, and with all larger ones that were tried, up to the peak.
 
     Tried is what `coopsim map` tries: every 0.5 % of the peak without eviction, from it downwards to the first that
@@ -42,8 +42,8 @@ def from_size(
         tick()
         return bool(ends == Outcome.OK)
 
-    def size(n: int) -> Size:
-        return Size(budget.parse(SCAN.text(n), peak) // granule * granule, SCAN.text(n))
+    def size(n: int) -> MemorySize:
+        return MemorySize(budget.parse(SCAN.text(n), peak) // granule * granule, SCAN.text(n))
 
     first = min(steps, trace.n_steps) if policies.find(policy).plans else steps
     n, stride = _PEAK, SCAN.per_step

@@ -19,7 +19,7 @@ from coopsim.trace import Trace, load_trace
 
 
 @dataclass(frozen=True)
-class Setting:
+class GridSetting:
     """All that a replay depends on but its budget."""
 
     trace_file: str
@@ -36,7 +36,7 @@ class Setting:
 class Point:
     """One replay. `budget` is as asked for; `band_center` the memory ratio whose neighbourhood it belongs to."""
 
-    setting: Setting
+    setting: GridSetting
     budget: str
     budget_bytes: int
     band_center: float
@@ -77,7 +77,7 @@ class Grid:
         """What workers need: the traces, by their content hash."""
         return {trace.content_hash: trace for _, trace in self.loaded}
 
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[GridSetting]:
         """All settings, in a defined order. CoopsimError for an unknown name, bad option or trace."""
         from coopsim.trace.measure import peak_bytes
 
@@ -89,7 +89,7 @@ class Grid:
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
             for options, policy in product(rest, self.policies):
                 about = (str(trace.header.get(key, "")) for key in ("card", "precision"))
-                found.append(Setting(file, content_hash, policy, allocator, options, peak, *about))
+                found.append(GridSetting(file, content_hash, policy, allocator, options, peak, *about))
         return found
 
     def points(self) -> list[Point]:

@@ -108,11 +108,11 @@ def key(*what: Any) -> str:
     """
     from coopsim.kernel import sources
     from coopsim.policies._foreign import fingerprint
-    from coopsim.sweep.grid import Setting
+    from coopsim.sweep.grid import GridSetting
     from coopsim.version import __version__
 
     def plain(value: Any) -> Any:
-        if isinstance(value, Setting):
+        if isinstance(value, GridSetting):
             return asdict(value) | {"fingerprint": fingerprint(value.policy)}
         return asdict(value)
 

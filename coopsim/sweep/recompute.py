@@ -9,7 +9,7 @@ from coopsim import policies
 from coopsim.options import ReplayOptions
 from coopsim.planning.lower import lower
 from coopsim.replay import measure
-from coopsim.sweep.from_size import Size, from_size
+from coopsim.sweep.from_size import MemorySize, from_size
 from coopsim.trace.table import Trace
 from coopsim.types import Outcome
 
@@ -33,7 +33,7 @@ class Recomputed:
     outcome: str
     overhead: float | None
     searched: bool = False
-    fits_from: Size | None = None
+    fits_from: MemorySize | None = None
 
 
 def recompute(trace: Trace, nbytes: int, tick: Tick = lambda: None) -> list[Recomputed]:

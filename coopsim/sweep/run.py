@@ -7,7 +7,7 @@ from contextlib import closing
 
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Journal, Row
-from coopsim.sweep.worker import Job, core, hold, perform
+from coopsim.sweep.worker import SweepJob, core, hold, perform
 from coopsim.sweep.workers import Workers
 from coopsim.trace import Trace
 from coopsim.types import CoopsimError
@@ -101,9 +101,9 @@ def _results(
     crew.leave(now=False)
 
 
-def _job(point: Point) -> Job:
+def _job(point: Point) -> SweepJob:
     s = point.setting
-    return Job(s.trace_hash, s.policy, s.allocator, point.budget_bytes, s.options, core())
+    return SweepJob(s.trace_hash, s.policy, s.allocator, point.budget_bytes, s.options, core())
 
 
 class _Crew:

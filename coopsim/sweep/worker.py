@@ -18,7 +18,7 @@ _held: dict[str, Trace] = {}
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One replay, as sent to a worker. `core` names the version that it is to be run by."""
 
     trace_hash: str
@@ -49,7 +49,7 @@ def let_go(names: list[str]) -> None:
         _held.pop(name, None)
 
 
-def perform(job: Job, trace: Trace | None = None) -> Row | None:
+def perform(job: SweepJob, trace: Trace | None = None) -> Row | None:
     """The row of a replay; None if this process lacks the trace, which is then to be sent along.
 
     CoopsimError for a replay that makes no sense, or a worker with another version of coopsim.

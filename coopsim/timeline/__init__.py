@@ -8,6 +8,6 @@ is what `simulate` finds. docs/timeline.md has the model.
 
 from coopsim.timeline.params import Params, load_params, measured
 from coopsim.timeline.simulate import HostTime, Timeline, simulate, summary
-from coopsim.timeline.work import Host, Kind
+from coopsim.timeline.work import Host, TaskKind
 
-__all__ = ["Host", "HostTime", "Kind", "Params", "Timeline", "load_params", "measured", "simulate", "summary"]
+__all__ = ["Host", "HostTime", "Params", "TaskKind", "Timeline", "load_params", "measured", "simulate", "summary"]

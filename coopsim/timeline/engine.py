@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.link import Engines, Link
-from coopsim.timeline.work import NOTHING, Kind, Tasks
+from coopsim.link import CopyEngines, Link
+from coopsim.timeline.work import NOTHING, TaskKind, Tasks
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Run:
+class TaskTimes:
     """When each task was launched, started and ended; when the work before each of the host's events began and when
     the event was over; when the host was done, and all."""
 
@@ -34,7 +34,7 @@ def run(
     waits: list[tuple[int, ...]],
     capacity: int,
     link: Link | None = None,
-) -> Run:
+) -> TaskTimes:
     """The host works for work[k], then launches task then[k], or waits for all that it has launched.
 
     A stream takes its tasks in order from a queue of `capacity`, waits for the others that it must wait for, and runs.
@@ -75,8 +75,8 @@ def run(
             if task in done:
                 done[task].succeed()
 
-    engine_of = {Kind.OFFLOAD: Engines.OUT, Kind.FETCH: Engines.BACK}
-    copying = Engines(link) if link is not None else None
+    engine_of = {TaskKind.OFFLOAD: CopyEngines.OUT, TaskKind.FETCH: CopyEngines.BACK}
+    copying = CopyEngines(link) if link is not None else None
     transfers = [t for t, kind in enumerate(tasks.kind.tolist()) if kind in engine_of]
     given = {t: env.event() for t in transfers}
     before = dict(zip(transfers[1:], transfers, strict=False))
@@ -99,13 +99,13 @@ def run(
             env.process(transfer(task, mine))
 
     finished = env.process(host())
-    engines = {streams[t]: engine_of[Kind(int(tasks.kind[t]))] for t in transfers}
+    engines = {streams[t]: engine_of[TaskKind(int(tasks.kind[t]))] for t in transfers}
     for s, queue in queues.items():
         n = streams.count(s)
         env.process(transfers_of(queue, engines[s], n) if s in engines else stream(queue, n))
     host_end: Any = env.run(until=finished)
     env.run()  # what is still in the queues
-    return Run(launched, start, end, begin, over, host_end, int(env.now))
+    return TaskTimes(launched, start, end, begin, over, host_end, int(env.now))
 
 
 def _last_launched(then: list[int], streams: list[int]) -> dict[int, list[int]]:

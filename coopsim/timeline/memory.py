@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from coopsim.schedule import GIVES_BACK, Schedule
-from coopsim.timeline.segments import DeviceCalls
+from coopsim.timeline.segments import AllocatorCalls
 from coopsim.types import Action, CoopsimError
 
 
@@ -24,7 +24,7 @@ class Level(NamedTuple):
     reserved: int
 
 
-def levels(schedule: Schedule, calls: dict[int, DeviceCalls]) -> Iterator[tuple[int, Level]]:
+def levels(schedule: Schedule, calls: dict[int, AllocatorCalls]) -> Iterator[tuple[int, Level]]:
     """(row, the level after it), for each row that changes memory.
 
     CoopsimError if a row takes bytes that are not free.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coopsim.schedule import GIVES_BACK, Schedule
-from coopsim.timeline.work import TRANSFERS, Kind, Tasks
+from coopsim.timeline.work import TRANSFERS, TaskKind, Tasks
 from coopsim.trace.table import Trace
 from coopsim.types import Action, CoopsimError, Role
 
@@ -113,9 +113,9 @@ def _accesses(tasks: Tasks, schedule: Schedule, trace: Trace) -> Iterable[tuple[
             outs = [where.get(v, where.get((v[0], v[1] - 1))) for v in made_by[op]]
             if kinds[task] in TRANSFERS:  # these wait for all, and timeline/order.py has who waits for them
                 yield streams[task], [], []
-            elif kinds[task] == Kind.COPY_IN:
+            elif kinds[task] == TaskKind.COPY_IN:
                 yield streams[task], [], [where[s, 0]] if (s, 0) in where else []
-            elif kinds[task] == Kind.COPY_ON_WRITE:
+            elif kinds[task] == TaskKind.COPY_ON_WRITE:
                 new = next(v for v in made_by[op] if v[0] == s)
                 yield streams[task], [where[s, new[1] - 1]], [where[new]]
             else:
@@ -163,7 +163,7 @@ def copy_waits(tasks: Tasks, schedule: Schedule, trace: Trace) -> list[tuple[int
         for task, stream, kind in of_row.get(row, ()):
             if kind in TRANSFERS:
                 found[task] = tuple(sorted({*last.values(), *awaited}))
-                (copied if kind == Kind.OFFLOAD else fetched)[value] = task
+                (copied if kind == TaskKind.OFFLOAD else fetched)[value] = task
             else:
                 found[task] = tuple(sorted(awaited | {fetched[v] for v in read_by[op] if v in fetched}))
                 last[stream] = task

@@ -20,27 +20,27 @@ from coopsim.files import replacing
 from coopsim.schedule import Schedule
 from coopsim.timeline.memory import levels
 from coopsim.timeline.simulate import Timeline
-from coopsim.timeline.work import Host, Kind
+from coopsim.timeline.work import Host, TaskKind
 from coopsim.trace.table import Trace
 from coopsim.types import Action
 
 _GPU, _HOST, _MEMORY = 1, 2, 3  # processes
 _STEPS, _FIRST_STREAM = 1, 10  # threads of the GPU
 _CATEGORIES = {
-    Kind.COMPUTE: "compute",
-    Kind.RECOMPUTE: "recompute",
-    Kind.COPY_IN: "copy",
-    Kind.COPY_ON_WRITE: "copy",
-    Kind.OFFLOAD: "copy",
-    Kind.FETCH: "copy",
+    TaskKind.COMPUTE: "compute",
+    TaskKind.RECOMPUTE: "recompute",
+    TaskKind.COPY_IN: "copy",
+    TaskKind.COPY_ON_WRITE: "copy",
+    TaskKind.OFFLOAD: "copy",
+    TaskKind.FETCH: "copy",
 }
 _COPIES = {
-    Kind.COPY_IN: "copy from the host",
-    Kind.COPY_ON_WRITE: "copy on write",
-    Kind.OFFLOAD: "offload",
-    Kind.FETCH: "fetch",
+    TaskKind.COPY_IN: "copy from the host",
+    TaskKind.COPY_ON_WRITE: "copy on write",
+    TaskKind.OFFLOAD: "offload",
+    TaskKind.FETCH: "fetch",
 }
-_ENGINES = {Kind.OFFLOAD: "copies to the host", Kind.FETCH: "copies from the host"}
+_ENGINES = {TaskKind.OFFLOAD: "copies to the host", TaskKind.FETCH: "copies from the host"}
 #: Names of colours that chrome://tracing knows; Perfetto colours by name, so what runs again is called so.
 _COLOURS = {
     "compute": "thread_state_running",
@@ -101,13 +101,17 @@ def _names(timeline: Timeline, schedule: Schedule, trace: Trace) -> Iterator[dic
         (_MEMORY, 1, "evictions"),
     ]
     kinds, streams = timeline.tasks.kind, timeline.tasks.stream
-    collective = (trace.peers > 0)[timeline.tasks.op] & (kinds < Kind.COPY_IN)
+    collective = (trace.peers > 0)[timeline.tasks.op] & (kinds < TaskKind.COPY_IN)
     for stream in sorted(set(streams.tolist())):
         here = streams == stream
         what = (
-            " (copies)" if (kinds[here] >= Kind.COPY_IN).all() else " (collectives)" if collective[here].all() else ""
+            " (copies)"
+            if (kinds[here] >= TaskKind.COPY_IN).all()
+            else " (collectives)"
+            if collective[here].all()
+            else ""
         )
-        engine = _ENGINES.get(Kind(int(kinds[here][0])))
+        engine = _ENGINES.get(TaskKind(int(kinds[here][0])))
         names.append((_GPU, _FIRST_STREAM + stream, engine or f"stream {stream}{what}"))
     for pid, tid, name in names:
         kind = "process" if tid is None else "thread"
@@ -133,11 +137,11 @@ def _gpu(timeline: Timeline, trace: Trace) -> Iterator[dict[str, Any]]:
         category = _CATEGORIES[kind]
         args = {"op": op, "step": step, "phase": trace.phase[op], "module": trace.module[op]}
         args |= {"for op": args.pop("op")} if kind in _ENGINES else {}
-        if peers[op] and kind == Kind.COMPUTE:
+        if peers[op] and kind == TaskKind.COMPUTE:
             category = "collective"
             args |= {"bytes": moved[op], "peers": peers[op]}
         name = trace.name[op]
-        if kind == Kind.RECOMPUTE:
+        if kind == TaskKind.RECOMPUTE:
             name = f"again: {name}"
         elif kind in _COPIES:
             name = _COPIES[kind]

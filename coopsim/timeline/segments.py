@@ -20,7 +20,7 @@ _COUNTERS = ("num_device_alloc", "num_device_free", "num_alloc_retries", "num_oo
 
 
 @dataclass(frozen=True)
-class DeviceCalls:
+class AllocatorCalls:
     """The calls of the device that one row of a schedule led to.
 
     allocs: cudaMalloc, or mappings of expandable segments; failures: such calls for which there was no memory; frees:
@@ -33,7 +33,7 @@ class DeviceCalls:
     segments: tuple[tuple[int, int], ...]
 
 
-def device_calls(schedule: Schedule) -> dict[int, DeviceCalls]:
+def device_calls(schedule: Schedule) -> dict[int, AllocatorCalls]:
     """By row; rows that called nothing are left out. Empty for another allocator than cuda-caching.
 
     CoopsimError if the allocator answers otherwise than the schedule says.
@@ -66,10 +66,10 @@ def _perform(schedule: Schedule, requests: Requests) -> tuple[np.ndarray, np.nda
     return answers, reserved
 
 
-def _calls(schedule: Schedule, requests: Requests, stops: list[int]) -> tuple[dict[int, DeviceCalls], bool]:
+def _calls(schedule: Schedule, requests: Requests, stops: list[int]) -> tuple[dict[int, AllocatorCalls], bool]:
     """The calls of the requests in `stops`, each by itself; and whether those between them called nothing."""
     allocator = _allocator(schedule)
-    found: dict[int, DeviceCalls] = {}
+    found: dict[int, AllocatorCalls] = {}
     before, at = [0] * len(_COUNTERS), 0
     segments: tuple[tuple[int, int], ...] = ()
     for stop in [*stops, len(requests)]:
@@ -86,6 +86,6 @@ def _calls(schedule: Schedule, requests: Requests, stops: list[int]) -> tuple[di
         if allocs or frees or any(failed):
             if allocs or frees:
                 segments = tuple((s.address, s.bytes) for s in allocator.segments())
-            found[int(requests.source[stop])] = DeviceCalls(allocs, sum(failed), frees, segments)
+            found[int(requests.source[stop])] = AllocatorCalls(allocs, sum(failed), frees, segments)
         before = after
     return found, True

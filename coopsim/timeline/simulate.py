@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from coopsim.link import of_header
 from coopsim.schedule import Schedule
-from coopsim.timeline.engine import Run, run
+from coopsim.timeline.engine import TaskTimes, run
 from coopsim.timeline.order import copy_waits, waits
 from coopsim.timeline.params import Params, load_params
-from coopsim.timeline.segments import DeviceCalls, device_calls
-from coopsim.timeline.work import NOTHING, TRANSFERS, WAIT_TO_FREE, Host, HostWork, Kind, Tasks, work
+from coopsim.timeline.segments import AllocatorCalls, device_calls
+from coopsim.timeline.work import NOTHING, TRANSFERS, WAIT_TO_FREE, Host, HostWork, TaskKind, Tasks, work
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError
 
 Ints = NDArray[np.int64]
-_COPIES = (Kind.COPY_IN, Kind.COPY_ON_WRITE)
+_COPIES = (TaskKind.COPY_IN, TaskKind.COPY_ON_WRITE)
 _DEVICE = (Host.SEGMENT_ALLOC, Host.SEGMENT_FREE)
 
 
@@ -35,9 +35,9 @@ class HostTime:
 class Timeline:
     """When each task ran, a row per task in the order of launch; times in ns from the start of the first step.
 
-    Columns: `op` indexes the trace's ops, `step` counts training steps, `kind` (work.Kind) tells ops, ops run again and
-    copies apart, `stream`; `row` is the schedule's. The host put the task into its stream's queue at `launched_ns`, the
-    GPU ran it from `start_ns` to `end_ns`, after those of other streams that it must wait for (`waits`). `step_ns`, a
+    Columns: `op` indexes the trace's ops, `step` counts training steps, `kind` (work.TaskKind) tells ops, ops run again
+    and copies apart, `stream`; `row` is the schedule's. The host put the task into its stream's queue at `launched_ns`,
+    the GPU ran it from `start_ns` to `end_ns`, after those of other streams that it must wait for (`waits`). `step_ns`, a
     number a step, is the time from when one step's work is all done to when the next one's is.
 
     Sums: `compute_ns`, `recompute_ns`, `copy_ns` make up the time in which the GPU runs anything; where streams run
@@ -54,7 +54,7 @@ class Timeline:
     start_ns: Ints
     end_ns: Ints
     host: HostTime
-    calls: dict[int, DeviceCalls]
+    calls: dict[int, AllocatorCalls]
     step_ns: Ints
     total_ns: int
     compute_ns: int
@@ -76,7 +76,7 @@ class Timeline:
     @property
     def recompute(self) -> NDArray[np.bool_]:
         """Which tasks are ops run again."""
-        again: NDArray[np.bool_] = self.tasks.kind == Kind.RECOMPUTE
+        again: NDArray[np.bool_] = self.tasks.kind == TaskKind.RECOMPUTE
         return again
 
     @property
@@ -133,7 +133,7 @@ def simulate(schedule: Schedule, trace: Trace, params: Params | None = None) -> 
         before = [tuple(sorted({*a, *b})) for a, b in zip(before, copies, strict=True)]
     total, searches, on_device = sum(host.sums()), _spent(host, Host.SEARCH), _spent(host, *_DEVICE)
 
-    def once(*without: Host, copies: bool = True) -> Run:
+    def once(*without: Host, copies: bool = True) -> TaskTimes:
         todo = tasks if copies else replace(tasks, cost_ns=np.where(np.isin(tasks.kind, TRANSFERS), 0, tasks.cost_ns))
         called = np.isin(host.then, WAIT_TO_FREE) & bool(set(_DEVICE) <= set(without))
         then = np.where(called, NOTHING, host.then)
@@ -176,8 +176,8 @@ def summary(timeline: Timeline) -> dict[str, int | float | None]:
         "ops": int((~np.isin(t.tasks.kind, _COPIES + TRANSFERS)).sum()),
         "recomputes": int(t.recompute.sum()),
         "copies": int(np.isin(t.tasks.kind, _COPIES).sum()),
-        "offloads": int((t.tasks.kind == Kind.OFFLOAD).sum()),
-        "fetches": int((t.tasks.kind == Kind.FETCH).sum()),
+        "offloads": int((t.tasks.kind == TaskKind.OFFLOAD).sum()),
+        "fetches": int((t.tasks.kind == TaskKind.FETCH).sum()),
         "streams": len(set(t.tasks.stream.tolist())),
         "device_allocs": sum(c.allocs for c in t.calls.values()),
         "device_failures": sum(c.failures for c in t.calls.values()),
@@ -206,21 +206,21 @@ def _spent(host: HostWork, *kinds: Host) -> int:
     return int(host.ns[np.isin(host.kind, kinds)].sum())
 
 
-def _steps(tasks: Tasks, done: Run) -> Ints:
+def _steps(tasks: Tasks, done: TaskTimes) -> Ints:
     """From when all work of one step is done to when all of the next one's is."""
     last = np.append(np.diff(tasks.step) > 0, np.ones(min(len(tasks), 1), np.bool_))
     lengths: Ints = np.diff(np.maximum.accumulate(done.end)[last], prepend=0)
     return lengths
 
 
-def _busy(tasks: Tasks, done: Run) -> tuple[int, int, int]:
+def _busy(tasks: Tasks, done: TaskTimes) -> tuple[int, int, int]:
     """Time in which an op runs; in which only ops run again, and copies, do; in which only copies do."""
-    first = _covered(tasks, done, (Kind.COMPUTE,))
-    ops = _covered(tasks, done, (Kind.COMPUTE, Kind.RECOMPUTE))
-    return first, ops - first, _covered(tasks, done, tuple(Kind)) - ops
+    first = _covered(tasks, done, (TaskKind.COMPUTE,))
+    ops = _covered(tasks, done, (TaskKind.COMPUTE, TaskKind.RECOMPUTE))
+    return first, ops - first, _covered(tasks, done, tuple(TaskKind)) - ops
 
 
-def _covered(tasks: Tasks, done: Run, kinds: tuple[Kind, ...]) -> int:
+def _covered(tasks: Tasks, done: TaskTimes, kinds: tuple[TaskKind, ...]) -> int:
     """The length of the union of the tasks' times."""
     which = np.isin(tasks.kind, kinds)
     order = np.argsort(done.start[which], kind="stable")
@@ -229,7 +229,7 @@ def _covered(tasks: Tasks, done: Run, kinds: tuple[Kind, ...]) -> int:
     return int(np.maximum(end - np.maximum(start, seen), 0).sum()) if len(end) else 0
 
 
-def _host_time(host: HostWork, done: Run) -> HostTime:
+def _host_time(host: HostWork, done: TaskTimes) -> HostTime:
     """Stretches of work in their places, and what the host waited in between."""
     event = np.repeat(np.arange(len(host.at)), np.diff(host.at, prepend=0))  # of each stretch, the event after it
     spent = np.concatenate([[0], np.cumsum(host.ns)])

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from coopsim.link import Link
 from coopsim.schedule import GIVES_BACK, Schedule
 from coopsim.timeline.params import Params
-from coopsim.timeline.segments import DeviceCalls
+from coopsim.timeline.segments import AllocatorCalls
 from coopsim.trace.table import Trace
 from coopsim.types import Action, Role
 
 Ints = NDArray[np.int64]
 
 
-class Kind(IntEnum):
+class TaskKind(IntEnum):
     """What a task of the GPU is."""
 
     COMPUTE = 0  #: an op of the program
@@ -28,7 +28,7 @@ class Kind(IntEnum):
     FETCH = 5  #: a value, from the host, on the engine for that direction
 
 
-TRANSFERS = (Kind.OFFLOAD, Kind.FETCH)
+TRANSFERS = (TaskKind.OFFLOAD, TaskKind.FETCH)
 
 
 class Host(IntEnum):
@@ -90,7 +90,7 @@ class HostWork:
 
 
 def work(
-    schedule: Schedule, trace: Trace, params: Params, calls: dict[int, DeviceCalls], link: Link | None = None
+    schedule: Schedule, trace: Trace, params: Params, calls: dict[int, AllocatorCalls], link: Link | None = None
 ) -> tuple[Tasks, HostWork]:
     """The tasks of the GPU and the work of the host that launches them.
 
@@ -107,7 +107,7 @@ class _Writer:
         schedule: Schedule,
         trace: Trace,
         params: Params,
-        calls: dict[int, DeviceCalls],
+        calls: dict[int, AllocatorCalls],
         link: Link | None,
     ) -> None:
         self.rows, self.trace, self.params, self.calls = schedule.rows(), trace, params, calls
@@ -130,17 +130,17 @@ class _Writer:
             if action in (Action.COMPUTE, Action.RECOMPUTE):
                 if step > last_step:
                     for s in self.inputs.get(int(self.trace.step[op]), ()):
-                        self._copy(row, Kind.COPY_IN, s, p.host_to_device_gb_s)
+                        self._copy(row, TaskKind.COPY_IN, s, p.host_to_device_gb_s)
                 for s in copies:
-                    self._copy(row, Kind.COPY_ON_WRITE, s, p.device_to_device_gb_s)
+                    self._copy(row, TaskKind.COPY_ON_WRITE, s, p.device_to_device_gb_s)
                 copies, last_step = [], step
-                kind = Kind.RECOMPUTE if action == Action.RECOMPUTE else Kind.COMPUTE
+                kind = TaskKind.RECOMPUTE if action == Action.RECOMPUTE else TaskKind.COMPUTE
                 self._launch(row, kind, self.streams[op], costs[op], -1)
                 if p.sync_steps and row in ends:
                     self._event(WAIT)
             elif action in (Action.OFFLOAD, Action.FETCH):
                 if self.link is not None:
-                    kind, stream = (Kind.OFFLOAD, 0) if action == Action.OFFLOAD else (Kind.FETCH, 1)
+                    kind, stream = (TaskKind.OFFLOAD, 0) if action == Action.OFFLOAD else (TaskKind.FETCH, 1)
                     self._launch(row, kind, self.engines + stream, self.link.alone_ns(nbytes), storage)
                 copies = [
                     s for s in copies if action == Action.OFFLOAD or s != storage
@@ -194,11 +194,11 @@ class _Writer:
             taking = calls.allocs * p.segment_alloc_ns + calls.failures * p.segment_refuse_ns
             self._spend(row, Host.SEGMENT_ALLOC, taking)
 
-    def _copy(self, row: int, kind: Kind, storage: int, gb_s: float) -> None:
+    def _copy(self, row: int, kind: TaskKind, storage: int, gb_s: float) -> None:
         stream = self.streams[self.rows[row][2]] if self.copies is None else self.copies
         self._launch(row, kind, stream, round(int(self.trace.bytes[storage]) / gb_s), storage)
 
-    def _launch(self, row: int, kind: Kind, stream: int, cost_ns: int, storage: int) -> None:
+    def _launch(self, row: int, kind: TaskKind, stream: int, cost_ns: int, storage: int) -> None:
         _, step, op, *_ = self.rows[row]
         self._spend(row, Host.DISPATCH, self.params.dispatch_ns)
         self._event(len(self.task_rows))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coopsim.validate.faults import Reason
-from coopsim.validate.memory import Content, Memory
+from coopsim.validate.memory import Content, ValidatedMemory
 from coopsim.validate.values import TraceValues, Value, name_of
 
 
@@ -17,10 +17,12 @@ class Copy:
     whole: int
 
 
-class Host:
+class ValidatedHost:
     """Both engines and the host's memory. In a schedule without a link nothing is ever copied."""
 
-    def __init__(self, header: Any, program: TraceValues, memory: Memory, fault: Callable[[Reason, str], None]) -> None:
+    def __init__(
+        self, header: Any, program: TraceValues, memory: ValidatedMemory, fault: Callable[[Reason, str], None]
+    ) -> None:
         self.header, self.program, self.memory, self.fault = header, program, memory, fault
         self.state_too = header.get("choices", {}).get("offload_state") == "yes"
         self.copies: dict[Content, Copy] = {}

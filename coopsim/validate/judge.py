@@ -6,8 +6,8 @@ from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.types import Action, Outcome
 from coopsim.validate.faults import Fault, Reason
-from coopsim.validate.host import Host
-from coopsim.validate.memory import Content, JudgedBlock, Memory
+from coopsim.validate.host import ValidatedHost
+from coopsim.validate.memory import Content, JudgedBlock, ValidatedMemory
 from coopsim.validate.values import TraceValues, Value, name_of
 
 LIMIT = 20  #: faults after which the judge stops reading
@@ -26,8 +26,8 @@ class Judge:
         unsaved = header.get("choices", {}).get("dead") == "unsaved"  # what was missing may go again, though held
         self.only_once_dropped = {Action.FREE} if unsaved else {Action.FREE, Action.RELEASE}
         allocator = header["allocator"]
-        self.memory = Memory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
-        self.host = Host(header, self.program, self.memory, self.fault)
+        self.memory = ValidatedMemory(header["budget_bytes"], GRANULE[allocator], allocator in SEGMENTED, self.fault)
+        self.host = ValidatedHost(header, self.program, self.memory, self.fault)
         self.steps_per_iteration = trace.n_steps
         self.iterations = -(-header["steps"] // trace.n_steps)
         last = header["steps"] - (self.iterations - 1) * trace.n_steps

@@ -19,7 +19,7 @@ class JudgedBlock:
     made: bool
 
 
-class Memory:
+class ValidatedMemory:
     """Blocks by what they hold, and by address; in a counter (`granule` 1) there are no addresses.
 
     segmented: blocks may lie anywhere, but all of them together must fit into the budget.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from coopsim.allocators.serving import SERVING, Result, gmlake, planned, release
-from coopsim.allocators.serving.layout import Options
+from coopsim.allocators.serving.layout import LayoutOptions
 from coopsim.progress import progress
 from coopsim.requests import Requests
 from coopsim.requests_of import of_trace
@@ -28,8 +28,8 @@ MIB = 1 << 20
 #: STAlloc's release are beside it, in the table of the originals.
 ALLOCATORS = {
     **{name: run for name, run in SERVING.items() if name != "planned:release"},
-    "gmlake, from 16 MiB": lambda requests: gmlake.run(requests, gmlake.Options(frag_limit=16 * MIB)),
-    "planned, all steps": lambda requests: planned.run(requests, Options(steps=STEPS)),
+    "gmlake, from 16 MiB": lambda requests: gmlake.run(requests, gmlake.GmlakeOptions(frag_limit=16 * MIB)),
+    "planned, all steps": lambda requests: planned.run(requests, LayoutOptions(steps=STEPS)),
 }
 
 
@@ -93,8 +93,8 @@ def beside_originals() -> str:
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     runs = [
         *list(SERVING.values())[:3],
-        lambda requests: release.run(requests, release.Settings(reuse=True)),
-        lambda requests: planned.run(requests, Options(steps=2)),
+        lambda requests: release.run(requests, release.ReleaseSettings(reuse=True)),
+        lambda requests: planned.run(requests, LayoutOptions(steps=2)),
     ]
     for name, row in theirs.iterrows():
         as_served = (SERVED / f"{name}.parquet").exists()

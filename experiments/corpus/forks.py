@@ -79,7 +79,7 @@ def measured(file: str, arguments: list[str], *, watched: bool, answers: bool = 
 def reported(file: str, code: int, folder: str) -> dict[str, Any]:
     """What `coopsim phantom run` would say."""
     try:
-        report = _report(Script((file,), CARD), start.Ran(0, code, start.reports(folder)))
+        report = _report(Script((file,), CARD), start.RanProgram(0, code, start.reports(folder)))
     except CaptureError as e:
         return {"failed": str(e)}
     if report.watched_by_mode:  # it would be compared with what only machines without a C++ compiler do

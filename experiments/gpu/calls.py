@@ -73,17 +73,17 @@ def _record(words: list[str]) -> None:
     import torch
 
     from coopsim.capture import Job, session
-    from coopsim.observe.costs import CostModel
+    from coopsim.observe.costs import OpCostModel
 
     options = dict(zip(words[1::2], words[2::2], strict=True))
     ops: list[tuple[str, dict[str, Any]]] = []
 
-    class Noted(CostModel):
+    class Noted(OpCostModel):
         def nanoseconds(self, name: str, call: Call) -> int:
             ops.append((name, dataclasses.asdict(call)))
             return super().nanoseconds(name, call)
 
-    session.CostModel = Noted  # type: ignore[misc]
+    session.OpCostModel = Noted  # type: ignore[misc]
     optimizer: Any = options.get("--optimizer")
     job = Job(words[0], os.devnull, card=CARD, optimizer=optimizer, steps=int(options.get("--steps", 1)))
     session.trace = Silent()  # type: ignore[assignment]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import assemble
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Op, Recording
@@ -105,7 +105,7 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 class ProgramRecorder(Recorder):
     """Records what the trace needs, and the arguments of every op."""
 
-    def __init__(self, device: Device, model: CostModel, kind: str) -> None:
+    def __init__(self, device: Device, model: OpCostModel, kind: str) -> None:
         super().__init__(device, model)
         self.raw: dict[int, _Raw] = {}
         self.initial: dict[Storage, torch.Tensor] = {}
@@ -185,7 +185,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 def record(
     build: Callable[[], Callable[[], object]],
     device: Device,
-    cost_model: CostModel,
+    cost_model: OpCostModel,
     kind: str,
     generator: torch.Generator,
     *,

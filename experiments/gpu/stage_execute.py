@@ -23,7 +23,7 @@ from coopsim import schedule as schedules
 from coopsim import trace as traces
 from coopsim.capture import models
 from coopsim.metrics import summary
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import RealDevice
 from coopsim.phantom import profiles
 from coopsim.schedule import Schedule
@@ -104,7 +104,7 @@ def recorded(model: str, batch: int | None) -> program.StepProgram:
     torch.cuda.init()
     torch.backends.cuda.matmul.allow_tf32 = True
     kind = models.get(model)
-    cost_model = CostModel(profiles.get("a100-80gb"), "tf32")
+    cost_model = OpCostModel(profiles.get("a100-80gb"), "tf32")
     generator = torch.cuda.default_generators[0]
 
     def build() -> Callable[[], object]:

@@ -27,8 +27,8 @@ from rows import Row
 
 from coopsim.files import replacing
 from coopsim.longrun.play import PEAK_RESERVED, RESERVED
-from coopsim.longrun.recorded import Recorded
-from coopsim.longrun.run import Card, Run
+from coopsim.longrun.recorded import RecordedSteps
+from coopsim.longrun.run import Card, LongRun
 from coopsim.phantom import profiles
 from coopsim.progress import note
 from coopsim.script import Script, run
@@ -75,7 +75,7 @@ def figures(path: Path, lengths: list[int]) -> Figures:
     """Mean, 99th percentile and maximum of reserved bytes."""
     file = path.with_suffix(".txt")
     file.write_text("".join(f"{n}\n" for n in lengths))
-    it = Run(Recorded.load(path), file, None)
+    it = LongRun(RecordedSteps.load(path), file, None)
     card = profiles.get(rows.CARD)
     played = it.play(Card(card.memory_bytes - (card.context_mib << 20)))
     if played.failed:

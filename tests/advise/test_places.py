@@ -12,7 +12,7 @@ from coopsim.advise.selfcheck import best, check, places
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE
 from coopsim.snapshot import Snapshot, read
-from coopsim.snapshot.model import Event, Segment, SnapshotBlock
+from coopsim.snapshot.model import SnapshotBlock, SnapshotEvent, SnapshotSegment
 from coopsim.snapshot.requests import device_bytes, of_snapshot
 from coopsim.snapshot.rewind import rewind
 from tests.snapshot.history import History
@@ -26,18 +26,18 @@ def _two_segments(*, second: int = LOW) -> Snapshot:
     """Two segments of 20 MiB, each full but for its last 2 MiB; then a request that either could serve."""
     events, held = [], []
     for base in (HIGH, second):
-        events.append(Event("segment_alloc", base, 20 * MIB, 0))
+        events.append(SnapshotEvent("segment_alloc", base, 20 * MIB, 0))
         for at in (base, base + 9 * MIB):
-            events.append(Event("alloc", at, 9 * MIB, 0))
+            events.append(SnapshotEvent("alloc", at, 9 * MIB, 0))
             held.append(at)
     last = min(HIGH, second) + 18 * MIB
-    events.append(Event("alloc", last, 2 * MIB, 0))
+    events.append(SnapshotEvent("alloc", last, 2 * MIB, 0))
     segments = []
     for base in sorted((HIGH, second)):
         blocks = [SnapshotBlock(at, 9 * MIB, 9 * MIB, "allocated") for at in held if base <= at < base + 20 * MIB]
         state = "allocated" if base + 18 * MIB == last else "free"
         blocks.append(SnapshotBlock(base + 18 * MIB, 2 * MIB, 2 * MIB, state))
-        segments.append(Segment(base, 20 * MIB, 0, True, False, tuple(blocks)))
+        segments.append(SnapshotSegment(base, 20 * MIB, 0, True, False, tuple(blocks)))
     return Snapshot("s.pickle", 0, "", tuple(segments), tuple(events))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.capture import CaptureError, Job, OutOfMemory, capture, target
+from coopsim.capture import CaptureError, CaptureOutOfMemory, Job, capture, target
 
 StepFile = Callable[[str], str]
 
@@ -78,7 +78,7 @@ def test_out_of_memory(tmp_path: Path, step_file: StepFile) -> None:
     target = step_file(
         "import torch\ndef step():\n    return [torch.empty(8 << 30, dtype=torch.uint8, device='cuda') for _ in 'ab']\n"
     )
-    with pytest.raises(OutOfMemory) as caught:
+    with pytest.raises(CaptureOutOfMemory) as caught:
         capture(Job(target, tmp_path / "out.parquet", card="rtx-3060"))
     assert caught.value.exit_code == 3
     assert str(caught.value) == (

@@ -21,7 +21,7 @@ from coopsim.replay import replay
 from coopsim.schedule import Schedule
 from coopsim.timeline import simulate
 from coopsim.timeline.params import Params
-from coopsim.timeline.work import Kind
+from coopsim.timeline.work import TaskKind
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
@@ -423,7 +423,7 @@ def test_a_map_has_what_is_on_the_host_and_the_engines_of_the_timeline(policy: s
     no_host = Params(dispatch_ns=0, alloc_ns=0, free_ns=0, search_ns_per_visit=0, evict_ns=0, queue_capacity=4)
     line = simulate(schedule, TRACE, no_host)
     steps = [copies(schedule, r.began_ns, r.length_ns) for r in (residences(schedule, TRACE, k) for k in range(3))]
-    for back, kind in ((False, Kind.OFFLOAD), (True, Kind.FETCH)):
+    for back, kind in ((False, TaskKind.OFFLOAD), (True, TaskKind.FETCH)):
         busy = sum(int(np.diff(found.busy_ns[found.back == back]).sum()) for found in steps if found)
         assert busy == int((line.end_ns - line.start_ns)[line.tasks.kind == kind].sum()) > 0
     assert max(int(found.host_bytes.max()) for found in steps if found) == schedule.header["host_peak_bytes"]

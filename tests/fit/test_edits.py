@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from coopsim.fit.batch import Given, Made, with_option
+from coopsim.fit.batch import Given, MadeObject, with_option
 from coopsim.fit.editing import edits, longer_loops, loops, source
 from coopsim.fit.editing.edits import Edit
 from coopsim.types import CoopsimError
@@ -249,20 +249,20 @@ def test_no_more_where_it_is_not_certain(old: str, new: str) -> None:
 
 
 def test_the_batch_as_calls_set_it() -> None:
-    made = Made("TrainingArguments", "a.py", 3, "lines", batch=8, times=2)
+    made = MadeObject("TrainingArguments", "a.py", 3, "lines", batch=8, times=2)
     assert Given(made).wanted == 8
     [edit] = Given(made).edits(4)
     assert edit.arguments == (
         ("per_device_train_batch_size", -1, "2"),
         ("gradient_accumulation_steps", -1, "8"),
     )
-    loaders = tuple(Made("DataLoader", "a.py", n, "lines", batch=8) for n in (3, 4))
+    loaders = tuple(MadeObject("DataLoader", "a.py", n, "lines", batch=8) for n in (3, 4))
     assert Given(loaders=loaders).wanted == 8
     assert [e.times for e in Given(loaders=loaders).edits(2)] == [1, 1, 2]
-    more = Made("Trainer", "a.py", 9, "lines", times=2, argument="accumulate_grad_batches")
+    more = MadeObject("Trainer", "a.py", 9, "lines", times=2, argument="accumulate_grad_batches")
     assert Given(loaders=loaders, adds_up=more).edits(2)[-1].arguments == (("accumulate_grad_batches", -1, "4"),)
     assert Given().wanted is None
-    assert Given(Made("TrainingArguments", "", 0, "", batch=8)).wanted is None
+    assert Given(MadeObject("TrainingArguments", "", 0, "", batch=8)).wanted is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from coopsim.fit.proposals import Case
 from coopsim.fit.remedies import selective
-from coopsim.fit.survey import Model, ModelBlock, Op
+from coopsim.fit.survey import ModelBlock, ModelSurvey, OpSurvey
 from coopsim.script import Script
 from tests.conftest import Runner
 
@@ -138,16 +138,16 @@ def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Ru
 
 def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
     """Two of four blocks recomputed but for products; and all, one of them wholly."""
-    ops = (Op(PRODUCTS[0], 60, 10), Op("aten.gelu.default", 10, 40))
+    ops = (OpSurvey(PRODUCTS[0], 60, 10), OpSurvey("aten.gelu.default", 10, 40))
     level = tuple(ModelBlock(str(i), 60, own=False, cached=False, statistics=False, ops=ops) for i in range(4))
-    found = Model(
+    found = ModelSurvey(
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )
     survey: Any = SimpleNamespace(model=found, models=(found,), report=SimpleNamespace(compiled_graphs=0))
     case = Case(Script(()), survey, 0)
     tries = []
     for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):
-        remedy = selective.proposal(case, selective.Choice(PRODUCTS[:1], depth))
+        remedy = selective.proposal(case, selective.SavedOps(PRODUCTS[:1], depth))
         assert (len(remedy.changes.checkpoint), len(remedy.changes.plain)) == (blocks, wholly)
         tries += [a_try(blocks, PRODUCTS[:1], wholly, remedy.lines), a_try(blocks, PRODUCTS[:1], wholly)]
     two_pasted, two, mixed_pasted, mixed = on_phantom(program("mlp", *tries))

@@ -16,7 +16,7 @@ from coopsim.fit.remedy import Remedy
 from coopsim.fit.searching.drive import drive
 from coopsim.fit.searching.progress import Runs
 from coopsim.fit.searching.trials import Trials
-from coopsim.fit.survey import Model, ModelBlock
+from coopsim.fit.survey import ModelBlock, ModelSurvey
 from coopsim.script import Script
 from tests.conftest import Runner
 from tests.fit.made import too_large
@@ -24,7 +24,7 @@ from tests.fit.made import too_large
 GIB = 1 << 30
 MIB = 1 << 20
 BLOCKS = tuple(ModelBlock(f"h.{i}", 100, own=False, cached=False, statistics=False) for i in range(6))
-MODEL = Model(0, "Net", None, False, False, False, "net", "", "", (BLOCKS,))
+MODEL = ModelSurvey(0, "Net", None, False, False, False, "net", "", "", (BLOCKS,))
 
 
 class Fake:

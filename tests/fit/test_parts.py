@@ -13,19 +13,19 @@ from coopsim.fit import batch, figures, rows
 from coopsim.fit.batch import Given
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import names, source
-from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Try, Withdraw, fits
+from coopsim.fit.proposals import Keep, Note, Proposals, Try, TryOutcome, Withdraw, fits
 from coopsim.fit.remedies import checkpointing, microbatches
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.searching import executors, order, progress, trials
 from coopsim.fit.searching.drive import drive
-from coopsim.fit.searching.order import Kind
+from coopsim.fit.searching.order import RemedyKind
 from coopsim.fit.searching.trials import Trials
-from coopsim.fit.survey import Model, ModelBlock
+from coopsim.fit.survey import ModelBlock, ModelSurvey
 from coopsim.fit.verdict import Fit
 from coopsim.script import Script
 from coopsim.types import CoopsimError
 
-MODEL = Model(
+MODEL = ModelSurvey(
     0, "Net", None, half=False, autocast=False, sharded=False, name="net", prefix="module.", file="", levels=()
 )
 
@@ -87,7 +87,7 @@ def test_micro_batches_begin_with_what_may_suffice(activations: int, most: int, 
     while isinstance(asked, Try):
         seen.append(int(asked.remedy.command[1]))
         try:
-            asked = proposals.send(Outcome(asked.remedy if seen[-1] <= most else None))
+            asked = proposals.send(TryOutcome(asked.remedy if seen[-1] <= most else None))
         except StopIteration:
             break
     assert seen == ran
@@ -101,7 +101,7 @@ def test_what_may_suffice_comes_first_by_what_it_saves_per_run() -> None:
         yield Note(name)
 
     saves_runs = {"a search": (9, 3), "bf16": (5, 1), "live": (30, 6), "checkpointing": (10, 1), "little": (1, 1)}
-    kinds = [Kind(proposals(name), *one) for name, one in saves_runs.items()]
+    kinds = [RemedyKind(proposals(name), *one) for name, one in saves_runs.items()]
     noted: list[Any] = [next(kind.proposals) for kind in order.by_gain(kinds, 9)]
     assert [note.text for note in noted] == ["checkpointing", "a search", "live", "bf16", "little"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coopsim.gate import Baseline
-from coopsim.gate.baseline import Peaks
+from coopsim.gate.baseline import BaselinePeaks
 from coopsim.script import Report, Script, run
 from tests.gate.scripts import KEEPS, SCRIPT
 
@@ -142,7 +142,7 @@ def test_a_file_that_is_no_baseline(coopsim: Any, tmp_path: Path, text: str) -> 
 
 def test_runs_that_others_write_meanwhile_are_kept(tmp_path: Path) -> None:
     """As workers of pytest-xdist do, which all read the file when they start."""
-    peaks = Peaks("rtx-3060", 1, 2, 3, {}, {}, {})
+    peaks = BaselinePeaks("rtx-3060", 1, 2, 3, {}, {}, {})
     both = [Baseline.read(tmp_path / "peaks.json", update=True) for _ in range(2)]
     for baseline, name in zip(both, ("b", "a"), strict=True):
         baseline.runs[name] = peaks

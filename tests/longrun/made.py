@@ -7,7 +7,7 @@ import numpy as np
 
 from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
-from coopsim.longrun.recorded import END, EVALUATION, STEP, TRAIN, Recorded, Shapes
+from coopsim.longrun.recorded import END, EVALUATION, STEP, TRAIN, RecordedSteps, Shapes
 
 
 class Program:
@@ -43,9 +43,9 @@ class Program:
         body()
         self.marks.append((len(self.rows), END))
 
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedSteps:
         rows = np.array(self.rows, np.int64).reshape(-1, 4)
-        return Recorded(rows, np.array(self.marks, np.int64).reshape(-1, 2), tuple(self.shapes), "", "2.14.1")
+        return RecordedSteps(rows, np.array(self.marks, np.int64).reshape(-1, 2), tuple(self.shapes), "", "2.14.1")
 
 
 MIB = 1 << 20

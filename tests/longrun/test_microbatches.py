@@ -8,9 +8,9 @@ import pytest
 from coopsim.longrun.lengths import Axes, given
 from coopsim.longrun.microbatches import Divided
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-from coopsim.longrun.recorded import Recorded
+from coopsim.longrun.recorded import RecordedSteps
 from coopsim.longrun.remedies import in_microbatches
-from coopsim.longrun.run import Card, Run
+from coopsim.longrun.run import Card, LongRun
 from coopsim.longrun.schedule import is_divided
 from coopsim.longrun.sections import steps
 from coopsim.longrun.verdict import judge
@@ -25,14 +25,14 @@ def never(_step: int, _length: int) -> bool:
     return False
 
 
-def halved(of: int = 2, lengths: list[int] = ALL[:60], empties: int = 0) -> Recorded:
+def halved(of: int = 2, lengths: list[int] = ALL[:60], empties: int = 0) -> RecordedSteps:
     assert of == 2
     return in_two(lengths, lambda step, _: is_divided(step), empties=empties).recorded()
 
 
 @pytest.mark.parametrize("empties", [0, 10])
 def test_some_steps_say_what_all_take(empties: int, tmp_path: Path) -> None:
-    run = Run(in_two(ALL[:60], never, empties=empties).recorded(), a_file(tmp_path, ALL), None)
+    run = LongRun(in_two(ALL[:60], never, empties=empties).recorded(), a_file(tmp_path, ALL), None)
     of = run.in_microbatches(halved(empties=empties), 2)
     played = run.play(Card(1 << 40), divided=Divided(of, ABOVE))
     assert played.amiss == 0
@@ -43,7 +43,7 @@ def test_some_steps_say_what_all_take(empties: int, tmp_path: Path) -> None:
 
 
 def test_as_few_steps_as_will_do_are_divided(tmp_path: Path) -> None:
-    run = Run(in_two(ALL[:60], never).recorded(), a_file(tmp_path, ALL), None)
+    run = LongRun(in_two(ALL[:60], never).recorded(), a_file(tmp_path, ALL), None)
     most = int(run.endless.bytes[:, PEAK_ALLOCATED].max())
     verdict = judge(run, Card(most * 3 // 4), lambda _: None, again=halved)
     assert verdict.out is not None
@@ -67,7 +67,7 @@ def test_as_few_steps_as_will_do_are_divided(tmp_path: Path) -> None:
     ],
 )
 def test_why_they_are_not_tried(second: object, why: str, tmp_path: Path) -> None:
-    run = Run(in_two(ALL[:60], never).recorded(), a_file(tmp_path, ALL), None)
+    run = LongRun(in_two(ALL[:60], never).recorded(), a_file(tmp_path, ALL), None)
     with pytest.raises(CoopsimError, match=why):
         list(in_microbatches(run, Card(200 * MIB), lambda _: second.recorded()))  # type: ignore[attr-defined]
     said = judge(run, Card(100 * MIB), lambda _: None, again=lambda _: second.recorded()).not_tried  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def test_why_they_are_not_tried(second: object, why: str, tmp_path: Path) -> Non
 
 
 def test_scripts_that_evaluate_are_left_out(tmp_path: Path) -> None:
-    run = Run(varying(ALL[:60], evaluates=15).recorded(), a_file(tmp_path, ALL), None)
+    run = LongRun(varying(ALL[:60], evaluates=15).recorded(), a_file(tmp_path, ALL), None)
     with pytest.raises(CoopsimError, match="the script evaluates between steps"):
         run.in_microbatches(halved(), 2)
 
@@ -89,6 +89,6 @@ def test_a_line_of_the_file_may_be_of_all_micro_batches(tmp_path: Path) -> None:
     assert given(a_file(tmp_path, [7, 9]), alike) == [(7,), (9,)]
     own = [((2, a),) if i % 2 == 0 else ((2, a + i * i % 7),) for i, ((_, a),) in enumerate(apart.shapes)]
     recorded = apart.recorded()
-    axes = Axes.of(steps(Recorded(recorded.rows, recorded.marks, tuple(own), "", recorded.torch)))
+    axes = Axes.of(steps(RecordedSteps(recorded.rows, recorded.marks, tuple(own), "", recorded.torch)))
     assert axes.of_slot == ((0,), (1,))
     assert given(a_file(tmp_path, [7, 9]), axes) == [(7, 7), (9, 9)]

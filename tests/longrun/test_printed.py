@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from coopsim.cli.phantom_long import draw, rows
-from coopsim.longrun.run import Card, Run
-from coopsim.longrun.verdict import Verdict, judge
+from coopsim.longrun.run import Card, LongRun
+from coopsim.longrun.verdict import LongVerdict, judge
 from coopsim.script.words import of_host
 from tests.longrun.made import MIB, varying
 
@@ -15,17 +15,17 @@ LENGTHS = random.Random(5).choices(range(4, 40), k=150)
 
 
 @pytest.fixture(scope="module")
-def leaks() -> Verdict:
-    return judge(Run(varying([8] * 12, leaks=MIB).recorded(), None, 500), Card(200 * MIB), lambda _: None)
+def leaks() -> LongVerdict:
+    return judge(LongRun(varying([8] * 12, leaks=MIB).recorded(), None, 500), Card(200 * MIB), lambda _: None)
 
 
 @pytest.fixture(scope="module")
-def varies() -> Verdict:
-    run = Run(varying(LENGTHS, empties=10, evaluates=15).recorded(), None, 300)
+def varies() -> LongVerdict:
+    run = LongRun(varying(LENGTHS, empties=10, evaluates=15).recorded(), None, 300)
     return judge(run, Card(224 * MIB), lambda _: None)
 
 
-def test_rows_of_a_leak(leaks: Verdict) -> None:
+def test_rows_of_a_leak(leaks: LongVerdict) -> None:
     found = dict(row for row in rows(leaks.to_dict()) if row[0])
     assert found["replay"] == "500 steps; the first 12 as they were recorded"
     assert found["runs out"].startswith(f"at step {leaks.out.step}, by leak: asked for ")  # type: ignore[union-attr]
@@ -33,7 +33,7 @@ def test_rows_of_a_leak(leaks: Verdict) -> None:
     assert "tried" not in found
 
 
-def test_rows_of_varying_lengths(varies: Verdict) -> None:
+def test_rows_of_varying_lengths(varies: LongVerdict) -> None:
     found = rows(varies.to_dict())
     assert found[0] == (
         "replay",
@@ -44,7 +44,7 @@ def test_rows_of_varying_lengths(varies: Verdict) -> None:
     assert tried[0].startswith("expandable_segments:True: fits, ")
 
 
-def test_the_figure(leaks: Verdict, varies: Verdict, tmp_path: Path) -> None:
+def test_the_figure(leaks: LongVerdict, varies: LongVerdict, tmp_path: Path) -> None:
     for i, verdict in enumerate((leaks, varies)):
         first, second = tmp_path / f"{i}a.png", tmp_path / f"{i}b.png"
         draw(verdict, str(first))

@@ -10,8 +10,8 @@ from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.kernel.rows import EMPTY
 from coopsim.longrun.causes import parts
 from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-from coopsim.longrun.recorded import STEP, Recorded
-from coopsim.longrun.run import Card, Run
+from coopsim.longrun.recorded import STEP, RecordedSteps
+from coopsim.longrun.run import Card, LongRun
 from coopsim.longrun.verdict import judge
 from coopsim.types import CoopsimError
 from tests.longrun.made import MIB, a_file, peaks_of_all, varying
@@ -31,7 +31,7 @@ KINDS = {
 @pytest.mark.parametrize("conf", ["", "expandable_segments:True"])
 def test_some_steps_say_what_all_take(kind: str, conf: str, tmp_path: Path) -> None:
     some = varying(ALL[:60], **KINDS[kind]).recorded()
-    run = Run(some, a_file(tmp_path, ALL), None)
+    run = LongRun(some, a_file(tmp_path, ALL), None)
     played = run.play(Card(1 << 40), conf)
     assert (run.stood_in, run.book.left_out, run.book.unlike, played.amiss) == (0, 0, 0, 0)
     peaks = played.bytes.max(axis=0)
@@ -41,34 +41,34 @@ def test_some_steps_say_what_all_take(kind: str, conf: str, tmp_path: Path) -> N
 
 def test_lengths_that_were_not_recorded_follow_from_others(tmp_path: Path) -> None:
     few = [8, 12, 20, 16, 8, 12, 20, 16, 32]
-    run = Run(varying(few).recorded(), a_file(tmp_path, few[:3] + ALL), None)
+    run = LongRun(varying(few).recorded(), a_file(tmp_path, few[:3] + ALL), None)
     peaks = run.endless.bytes.max(axis=0)
     assert (peaks[PEAK_ALLOCATED], peaks[PEAK_RESERVED]) == peaks_of_all(varying(few[:3] + ALL))
 
 
 def test_what_does_not_follow_is_played_as_the_next_longer(tmp_path: Path) -> None:
     """Two lengths determine no square, let alone check it."""
-    run = Run(varying([8, 12] * 5).recorded(), a_file(tmp_path, [8, 12, 8, 10, 12]), None)
+    run = LongRun(varying([8, 12] * 5).recorded(), a_file(tmp_path, [8, 12, 8, 10, 12]), None)
     assert run.stood_in == 1
     assert run.lengths[3] == (12,)
     with pytest.raises(CoopsimError, match=r"lengths.txt:4: length 13: longer than any recorded step"):
-        Run(varying([8, 12] * 5).recorded(), a_file(tmp_path, [8, 12, 8, 13]), None)
+        LongRun(varying([8, 12] * 5).recorded(), a_file(tmp_path, [8, 12, 8, 13]), None)
 
 
 def test_what_follows_no_period_is_said() -> None:
-    assert Run(varying([8, 12] * 10, empties=5).recorded(), None, 30).book.irregular == ()
+    assert LongRun(varying([8, 12] * 10, empties=5).recorded(), None, 30).book.irregular == ()
     program = varying([8, 12] * 10)
     ends = [row for row, mark in program.marks if mark == STEP]
     for step in (16, 9, 6):  # the cache is emptied before these
         at = ends[step - 2]
         program.rows.insert(at, (EMPTY, 0, 0, 0))
         program.marks = [(row + (row > at), mark) for row, mark in program.marks]
-    assert Run(program.recorded(), None, 30).book.irregular == ("empty_cache",)
+    assert LongRun(program.recorded(), None, 30).book.irregular == ("empty_cache",)
 
 
 def test_draws_are_of_those_recorded_and_repeat() -> None:
     some = varying(ALL[:40]).recorded()
-    runs = [Run(some, None, 200, seed) for seed in (1, 1, 2)]
+    runs = [LongRun(some, None, 200, seed) for seed in (1, 1, 2)]
     assert runs[0].lengths == runs[1].lengths != runs[2].lengths
     assert [n for (n,) in runs[0].lengths[:40]][3:] == ALL[3:40]
     assert {n for (n,) in runs[0].lengths[40:]} <= set(ALL[3:40])
@@ -76,7 +76,7 @@ def test_draws_are_of_those_recorded_and_repeat() -> None:
 
 def test_memory_runs_out_at_the_step_at_which_it_does() -> None:
     """A leak of 1 MiB per step, replayed until the card is full."""
-    run = Run(varying([8] * 12, leaks=MIB).recorded(), None, 500)
+    run = LongRun(varying([8] * 12, leaks=MIB).recorded(), None, 500)
     verdict = judge(run, Card(200 * MIB), lambda _: None)
     every = varying([8] * 500, leaks=MIB)
     allocator = CachingAllocator("2.14.1", "", 200 * MIB)
@@ -93,7 +93,7 @@ def test_memory_runs_out_at_the_step_at_which_it_does() -> None:
     [([8] * 60, {"leaks": MIB}, "leak"), ([8] * 40 + [39], {}, "longer input"), (ALL, {}, "fragmentation")],
 )
 def test_causes_are_kept_apart(lengths: list[int], options: dict, cause: str, tmp_path: Path) -> None:
-    run = Run(varying(lengths, **options).recorded(), None, len(lengths))
+    run = LongRun(varying(lengths, **options).recorded(), None, len(lengths))
     found = parts(run)
     assert found.cause == cause
     if cause == "leak":
@@ -103,7 +103,7 @@ def test_causes_are_kept_apart(lengths: list[int], options: dict, cause: str, tm
 
 
 def test_remedies_are_tried_by_the_same_replay(tmp_path: Path) -> None:
-    run = Run(varying(ALL[:60]).recorded(), a_file(tmp_path, ALL), None)
+    run = LongRun(varying(ALL[:60]).recorded(), a_file(tmp_path, ALL), None)
     expandable = peaks_of_all(varying(ALL), "expandable_segments:True")[1]
     verdict = judge(run, Card(expandable), lambda _: None)
     assert verdict.out is not None
@@ -129,22 +129,22 @@ def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lengths.txt"
     path.write_text(text)
     with pytest.raises(CoopsimError, match=message):
-        Run(varying([8, 12] * 5).recorded(), path, None)
+        LongRun(varying([8, 12] * 5).recorded(), path, None)
 
 
 def test_too_little_was_recorded(tmp_path: Path) -> None:
     with pytest.raises(CoopsimError, match="too few steps for a replay: 4; it takes at least 5"):
-        Run(varying([8] * 4).recorded(), None, 10)
+        LongRun(varying([8] * 4).recorded(), None, 10)
     with pytest.raises(CoopsimError, match="the inputs of the recorded steps have one length"):
-        Run(varying([8] * 8).recorded(), a_file(tmp_path, [8, 9]), None)
+        LongRun(varying([8] * 8).recorded(), a_file(tmp_path, [8, 9]), None)
     with pytest.raises(CoopsimError, match=r"has 2 lines; 9 steps are asked for"):
-        Run(varying([8, 9] * 8).recorded(), a_file(tmp_path, [8, 9]), 9)
+        LongRun(varying([8, 9] * 8).recorded(), a_file(tmp_path, [8, 9]), 9)
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     made = varying([8, 12] * 3).recorded()
     made.save(str(tmp_path / "a.npz"))
-    found = Recorded.load(tmp_path / "a.npz")
+    found = RecordedSteps.load(tmp_path / "a.npz")
     assert np.array_equal(found.rows, made.rows)
     assert np.array_equal(found.marks, made.marks)
     assert found.shapes == made.shapes

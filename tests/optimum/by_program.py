@@ -4,7 +4,7 @@ from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
 from coopsim.planning import made
 from coopsim.planning.draft import Draft
-from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, Request, ResidencyPlan, Start
+from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, IterationStart, PlanRequest, ResidencyPlan
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE
 
 
@@ -14,7 +14,7 @@ class ByProgram:
     def __init__(self, model: ModelWithCopies, point: list[float]) -> None:
         self.model, self.point = model, point
 
-    def __call__(self, request: Request, start: Start) -> ResidencyPlan | None:
+    def __call__(self, request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         draft = Draft(request, start)
         self.decide(draft)
         return made.with_addresses(draft, lambda _: -1.0, 1)

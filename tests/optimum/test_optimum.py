@@ -237,12 +237,12 @@ def test_a_solver_that_is_proven_wrong_is_not_believed(monkeypatch: pytest.Monke
     assert (right.status, right.bound) == ("optimal", "exact")
     asked = highs.minimise
 
-    def too_dear(*arguments: Any, **options: Any) -> highs.Answer:
+    def too_dear(*arguments: Any, **options: Any) -> highs.SolverAnswer:
         answer = asked(*arguments, **options)
         return replace(answer, bound=2 * answer.bound + 1, point=None)
 
-    def impossible(*_: Any, **__: Any) -> highs.Answer:
-        return highs.Answer(infeasible=True, finished=True, point=None, bound=0.0)
+    def impossible(*_: Any, **__: Any) -> highs.SolverAnswer:
+        return highs.SolverAnswer(infeasible=True, finished=True, point=None, bound=0.0)
 
     for wrong in (too_dear, impossible):
         monkeypatch.setattr(highs, "minimise", wrong)

@@ -13,7 +13,9 @@ from tests.oracle.streams import Stream
 def simulate(stream: Stream, version: str) -> list[str]:
     """The lines of the simulation; one line `refused ...` if it takes the settings for wrong."""
     try:
-        return list(case.answer(case.Case(stream.conf, stream.total, stream.ops, case.read(stream.ops)), version))
+        return list(
+            case.answer(case.AllocatorCase(stream.conf, stream.total, stream.ops, case.read(stream.ops)), version)
+        )
     except CoopsimError as e:
         return [f"refused {e}"]
 

@@ -42,7 +42,7 @@ def test_requests_of_schedules(folder: Path, pattern: str, runs: int) -> None:
     for name, of_card, schedule in found_runs:
         requests, h = of_schedule(schedule), schedule.header
         ops = [*requests.lines(), "p"]
-        asked = case.Case(h["alloc_conf"], h["budget_bytes"], ops, case.read(ops))
+        asked = case.AllocatorCase(h["alloc_conf"], h["budget_bytes"], ops, case.read(ops))
         *answers, last = case.answer(asked, of_card["torch"], driver="cuda")
         found = figures(last)
         assert {key: found[key] for key in QUANTITIES} == {k: v[1] for k, v in of_card["statistics"].items()}, name

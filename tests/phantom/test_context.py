@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from coopsim.phantom import profiles
-from coopsim.phantom.context import Reading, Readings, assumed, of
+from coopsim.phantom.context import ContextReading, Readings, assumed, of
 from coopsim.script import memory
 from tests.conftest import ROOT, Runner
 
@@ -65,7 +65,7 @@ def test_cards_without_readings() -> None:
 
 def test_the_nearest_readings() -> None:
     def one(torch: str, cuda: str, first: int, **more: int) -> Readings:
-        readings = [Reading((), first), *(Reading((name,), first + n) for name, n in more.items())]
+        readings = [ContextReading((), first), *(ContextReading((name,), first + n) for name, n in more.items())]
         return Readings(torch, cuda, "", tuple(readings))
 
     every = one("2.6.0", "12.4", 400, cublas=40, cufft=8), one("2.14.1", "13.0", 600, cublas=60)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopsim.planner import Items, OffsetPlan, PlanError, lower_bound, plan
-from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, Search
+from coopsim.planner.exact import FAILED, FOUND, GAVE_UP, ExactSearch
 from coopsim.planner.fit import fit, height
 from coopsim.planner.minimalloc import read
 from coopsim.planner.sections import Keys, parts, sections
@@ -171,7 +171,7 @@ def test_greedy_that_ends_early_says_the_same(items: Items, below: int, best: bo
 
 def test_search_says_how_it_ended() -> None:
     items = cut(20, 0)
-    search, order = Search(items, sections(items)), np.arange(len(items))
+    search, order = ExactSearch(items, sections(items)), np.arange(len(items))
     outcome, _, offset, _ = search.below(1 << 20, order, 10**6)
     assert outcome == FOUND
     assert height(items, offset) == 1 << 20

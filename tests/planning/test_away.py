@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.planning.make import make as plan_for
-from coopsim.planning.request import Request, ResidencyPlan, Start
+from coopsim.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
@@ -61,7 +61,7 @@ def test_a_plan_keeps_to_the_hosts_memory(monkeypatch: pytest.MonkeyPatch) -> No
     costs = []
     plans: list[ResidencyPlan | None] = []
 
-    def noted(request: Request, start: Start) -> ResidencyPlan | None:
+    def noted(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         plans.append(plan_for(request, start))
         return plans[-1]
 

@@ -13,7 +13,7 @@ from coopsim.metrics import summary
 from coopsim.planning.lower import lower
 from coopsim.planning.make import make
 from coopsim.planning.program import Program
-from coopsim.planning.request import Request, ResidencyPlan, Start
+from coopsim.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.policies.foresight import POLICY as FORESIGHT
 from coopsim.replay import replay
 from coopsim.trace import Trace, load
@@ -58,7 +58,7 @@ def test_a_planned_step_costs_what_the_dry_run_does(name: str, ratio: float) -> 
     one_step = long.header["total_cost_ns"] - short.header["total_cost_ns"]
     assert short.header["total_cost_ns"] == thrift.header["total_cost_ns"] + one_step
     again = (long.action == Action.RECOMPUTE) & (long.step == 2)
-    plan = make(Request(trace, FORESIGHT, budget), Start(_addresses(trace, budget)))
+    plan = make(PlanRequest(trace, FORESIGHT, budget), IterationStart(_addresses(trace, budget)))
     assert plan is not None
     assert one_step == trace.cost_ns.sum() + plan.cost == trace.cost_ns.sum() + trace.cost_ns[long.op[again]].sum()
     assert plan.peak <= plan.height <= budget
@@ -95,7 +95,7 @@ def test_offline_steps_that_differ_are_one_plan() -> None:
     schedule = replay(trace, "foresight-offline", budget, steps=10)
     assert validate(schedule, trace) == []
     assert (schedule.header["planned_steps"], schedule.header["searches"]) == (10, 0)
-    plan = make(Request(trace, FORESIGHT, budget), Start(_addresses(trace, budget)))
+    plan = make(PlanRequest(trace, FORESIGHT, budget), IterationStart(_addresses(trace, budget)))
     assert plan is not None
     assert schedule.header["total_cost_ns"] == 2 * (int(trace.cost_ns.sum()) + plan.cost)
     thrift = replay(trace, "thrift", budget, steps=10)
@@ -136,7 +136,7 @@ def test_a_surprise_ends_the_plan(spoil: str, monkeypatch: pytest.MonkeyPatch) -
     trace = synth("synth:unet:4")
     budget = int(0.6 * peak_bytes(trace, GRANULE))
 
-    def spoiled(request: Request, start: Start) -> ResidencyPlan | None:
+    def spoiled(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         plan = make(request, start)
         assert plan
         requests = plan.requests.copy()
@@ -161,7 +161,7 @@ def test_a_surprise_ends_the_plan_until_the_next_round(monkeypatch: pytest.Monke
     trace = in_a_row([synth("synth:unet:4"), synth("synth:unet:5"), synth("synth:unet:4")])
     budget = int(0.6 * peak_bytes(trace, GRANULE))
 
-    def spoiled(request: Request, start: Start) -> ResidencyPlan | None:
+    def spoiled(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         plan = make(request, start)
         assert plan
         return replace(plan, requests=plan.requests[: len(plan.requests) // 2])

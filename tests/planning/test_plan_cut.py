@@ -16,7 +16,7 @@ from coopsim.planning.dry_run_state import DryRun, new_dry_run
 from coopsim.planning.lower import lower
 from coopsim.planning.make import make
 from coopsim.planning.program import Program
-from coopsim.planning.request import LEAVE_ONCE, Request, Start
+from coopsim.planning.request import LEAVE_ONCE, IterationStart, PlanRequest
 from coopsim.planning.selection import keep_all
 from coopsim.policies.foresight import POLICY as FORESIGHT
 from coopsim.trace import Trace, TraceBuilder, load
@@ -38,7 +38,7 @@ def fullest(D: DryRun, trace: Trace) -> list[int]:
     return [int(of_step[D.peak[of_step].argmax()]) for of_step in ops]
 
 
-def least_at(D: DryRun, graph: graphs.Cut, moment: int, budget: int) -> float:
+def least_at(D: DryRun, graph: graphs.CutGraph, moment: int, budget: int) -> float:
     keep_all(D)
     return c.decide_at(D, graph, moment, budget)
 
@@ -89,8 +89,8 @@ def test_no_plan_is_below_the_bound(trace: Trace, ratio: float) -> None:
     fixed = program.values[program.initial, s.BYTES]
     for share in np.linspace(ratio, 2.0, 12):
         budget = int(share * peak) // 512 * 512
-        start = Start(np.cumsum(fixed) - fixed)
-        plan = make(Request(trace, FORESIGHT, budget), start) if fixed.sum() <= budget else None
+        start = IterationStart(np.cumsum(fixed) - fixed)
+        plan = make(PlanRequest(trace, FORESIGHT, budget), start) if fixed.sum() <= budget else None
         if plan is not None:
             break
     assert plan is not None
@@ -120,7 +120,7 @@ def test_plans_are_near_the_bound(name: str, ratio: float, above: float) -> None
     trace = load(ROOT / "traces" / f"{name}.parquet")
     program, budget = program_of(trace), int(ratio * peak_bytes(trace, 512)) // 512 * 512
     sizes = program.values[program.initial, s.BYTES]
-    plan = make(Request(trace, FORESIGHT, budget), Start(budget - np.cumsum(sizes)))
+    plan = make(PlanRequest(trace, FORESIGHT, budget), IterationStart(budget - np.cumsum(sizes)))
     assert plan is not None
     D, graph = new_dry_run(program), graphs.new_cut(program)
     least = sum(least_at(D, graph, moment, budget) for moment in fullest(D, trace))

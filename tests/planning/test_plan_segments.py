@@ -10,7 +10,7 @@ from coopsim.planning import segments
 from coopsim.planning.dry_run_state import new_dry_run
 from coopsim.planning.lower import lower
 from coopsim.planning.make import make
-from coopsim.planning.request import Request, Start
+from coopsim.planning.request import IterationStart, PlanRequest
 from coopsim.planning.selection import keep_all
 from coopsim.schedule import GIVES_BACK
 from coopsim.trace import load_trace, synth
@@ -39,8 +39,8 @@ def test_a_chain_in_twice_its_root_runs_each_layer_again_once_at_most(layers: in
     budget = int(2 * layers**0.5 + 5) * MIB
     nbytes = program.values[program.initial, s.BYTES]
     placed = np.cumsum(nbytes) - nbytes
-    request = Request(trace, policies.find("foresight"), budget, addresses=False, segmented=True)
-    plan = make(request, Start(placed))
+    request = PlanRequest(trace, policies.find("foresight"), budget, addresses=False, segmented=True)
+    plan = make(request, IterationStart(placed))
     assert plan is not None
     assert plan.peak <= budget
     assert plan.cost <= sum(trace.cost_ns[:layers])

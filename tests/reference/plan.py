@@ -9,7 +9,7 @@ from coopsim.kernel.state import HOST_AT, OFFLOADABLE
 from coopsim.options import ReplayOptions
 from coopsim.planning.make import make
 from coopsim.planning.offloadable import copies, offloadable
-from coopsim.planning.request import Copying, Request, Start
+from coopsim.planning.request import Copying, IterationStart, PlanRequest
 from coopsim.trace import Trace
 from coopsim.types import OffloadState
 from tests.reference.host import Host
@@ -77,7 +77,7 @@ def plan(
     random: str,
 ) -> Plan | None:
     """What the product plans for the iteration."""
-    request = Request(trace, policy, budget, options=ReplayOptions(cost_model=cost_model, random=random))
+    request = PlanRequest(trace, policy, budget, options=ReplayOptions(cost_model=cost_model, random=random))
     lowered = request.program
     copying = None
     if host is not None:
@@ -87,7 +87,7 @@ def plan(
         busy = [max(engine.free_at - now, 0) for engine in (host.out, host.back)]
         first = rows[:, OFFLOADABLE] * offloadable(lowered, trace, state_too=False)
         copying = Copying(rows, first, host.link.rate_mb_s, host.link.shared_rate_mb_s, room, *busy)
-    made = make(request, Start(np.array(addresses, np.int64), copying))
+    made = make(request, IterationStart(np.array(addresses, np.int64), copying))
     if made is None:
         return None
     requests = [tuple(row) for row in made.requests.tolist()]

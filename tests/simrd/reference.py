@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coopsim.simrd.log import Backward, Bind, Call, Constant, Instruction, Mutate, Release
+from coopsim.simrd.log import Backward, Bind, Constant, Instruction, LogCall, LogRelease, Mutate
 
 
 class Over(Exception):  # noqa: N818
@@ -62,7 +62,7 @@ class Reference:
         self.outcome = "ok"
 
     def run(self, instructions: list[Instruction]) -> "Reference":
-        base = sum(i.cost_ns for i in instructions if isinstance(i, Call | Mutate))
+        base = sum(i.cost_ns for i in instructions if isinstance(i, LogCall | Mutate))
         self.limit = base * (self.overhead_limit - 1)
         try:
             for i in instructions:
@@ -80,7 +80,7 @@ class Reference:
                 (t,) = self.op([], [(nbytes, None)], 0)
                 self.bind(name, t)
                 self.pin(t)
-            case Call(_, _, args, results, cost):
+            case LogCall(_, _, args, results, cost):
                 tensors = [self.bound[a] for a in args]
                 made = self.op(tensors, [(n, tensors[alias] if alias >= 0 else None) for _, n, alias in results], cost)
                 for (name, _, _), t in zip(results, made, strict=True):
@@ -97,7 +97,7 @@ class Reference:
                 self.bind(name, self.bound[source])
                 if old:
                     self.release(old)
-            case Release(_, name):
+            case LogRelease(_, name):
                 if name in self.bound:
                     self.release(self.bound[name])
             case Backward():

@@ -13,7 +13,7 @@ import pytest
 from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.simrd import POLICIES, import_log, measure_simrd, replay_simrd
-from coopsim.simrd.log import Call, Constant, read
+from coopsim.simrd.log import Constant, LogCall, read
 from coopsim.trace import Trace
 from coopsim.types import Action
 
@@ -73,7 +73,7 @@ def test_actions_are_simrds(file: Path) -> None:
     for i in read(log_file(row["log"])):
         if isinstance(i, Constant):
             names.append(i.name)
-        elif isinstance(i, Call):
+        elif isinstance(i, LogCall):
             names += [name for name, _, _ in i.results]
     constants = int(trace.alive_at_start.sum())
     found: list[tuple[object, ...]] = []

@@ -7,27 +7,29 @@ from typing import Any
 import pytest
 
 from coopsim import snapshot
-from coopsim.snapshot.model import Frame
+from coopsim.snapshot.model import StackFrame
 from coopsim.snapshot.place import place
 
 CPP = (
-    Frame("??", 0, "torch::unwind::unwind()"),
-    Frame("memory_snapshot.cpp", 0, "torch::cuda::(anonymous namespace)::gather_with_cpp()"),
-    Frame("??", 0, "at::_ops::empty_memory_format::call(c10::ArrayRef<c10::SymInt>)"),
-    Frame("RegisterCUDA_0.cpp", 0, "at::(anonymous namespace)::wrapper_CUDA_mul_Tensor(at::Tensor const&)"),
-    Frame("??", 0, "at::_ops::mul_Tensor::call(at::Tensor const&, at::Tensor const&)"),
-    Frame("??", 0, "at::_ops::mul_Scalar::call(at::Tensor const&, c10::Scalar const&)"),
+    StackFrame("??", 0, "torch::unwind::unwind()"),
+    StackFrame("memory_snapshot.cpp", 0, "torch::cuda::(anonymous namespace)::gather_with_cpp()"),
+    StackFrame("??", 0, "at::_ops::empty_memory_format::call(c10::ArrayRef<c10::SymInt>)"),
+    StackFrame("RegisterCUDA_0.cpp", 0, "at::(anonymous namespace)::wrapper_CUDA_mul_Tensor(at::Tensor const&)"),
+    StackFrame("??", 0, "at::_ops::mul_Tensor::call(at::Tensor const&, at::Tensor const&)"),
+    StackFrame("??", 0, "at::_ops::mul_Scalar::call(at::Tensor const&, c10::Scalar const&)"),
 )
 PYTHON = (
-    Frame("/src/Python-3.11.7/Python/ceval.c", 7352, "do_call_core"),
-    Frame("/venv/lib/python3.11/site-packages/torch/nn/functional.py", 10, "gelu"),
-    Frame("/home/me/net.py", 12, "forward"),
-    Frame("/home/me/train.py", 30, "main"),
+    StackFrame("/src/Python-3.11.7/Python/ceval.c", 7352, "do_call_core"),
+    StackFrame("/venv/lib/python3.11/site-packages/torch/nn/functional.py", 10, "gelu"),
+    StackFrame("/home/me/net.py", 12, "forward"),
+    StackFrame("/home/me/train.py", 30, "main"),
 )
 NODE = (
-    Frame("Functions.cpp", 0, "torch::autograd::generated::PowBackward0_apply_functional(std::vector<at::Tensor>&&)"),
-    Frame("??", 0, "torch::autograd::generated::PowBackward0::apply(std::vector<at::Tensor>&&)"),
-    Frame("??", 0, "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)"),
+    StackFrame(
+        "Functions.cpp", 0, "torch::autograd::generated::PowBackward0_apply_functional(std::vector<at::Tensor>&&)"
+    ),
+    StackFrame("??", 0, "torch::autograd::generated::PowBackward0::apply(std::vector<at::Tensor>&&)"),
+    StackFrame("??", 0, "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)"),
 )
 
 
@@ -45,7 +47,7 @@ NODE = (
         ((), ""),
     ],
 )
-def test_of_all_kinds(frames: tuple[Frame, ...], says: str) -> None:
+def test_of_all_kinds(frames: tuple[StackFrame, ...], says: str) -> None:
     assert place(frames) == says
 
 

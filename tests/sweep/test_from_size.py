@@ -7,7 +7,7 @@ import pytest
 from coopsim.options import ReplayOptions
 from coopsim.replay import measure
 from coopsim.sweep import Grid, Processes, Scan, feasibility_map
-from coopsim.sweep.from_size import Size, from_size
+from coopsim.sweep.from_size import MemorySize, from_size
 from coopsim.tables import feasible
 from coopsim.trace import load
 from coopsim.trace.measure import peak_bytes
@@ -64,7 +64,7 @@ def test_a_plan_that_fails_costs_more_memory(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)
     assert [from_size(trace, policy) for policy in ("foresight", "coop")] == [
-        Size(int(0.3 * peak) // 512 * 512, "30%")
+        MemorySize(int(0.3 * peak) // 512 * 512, "30%")
     ] * 2
 
 
@@ -76,4 +76,4 @@ def test_more_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"outcome": "ok" if nbytes >= 1.2 * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.sweep.from_size.measure", needs)
-    assert from_size(trace, "coop") == Size(int(1.2 * peak) // 512 * 512, "120%")
+    assert from_size(trace, "coop") == MemorySize(int(1.2 * peak) // 512 * 512, "120%")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coopsim.replay import replay
 from coopsim.schedule import GIVES_BACK, Schedule
-from coopsim.timeline import Kind, Params, Timeline
+from coopsim.timeline import Params, TaskKind, Timeline
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Action, Role
 from coopsim.validate.values import TraceValues
@@ -77,9 +77,9 @@ def conflicts(t: Timeline, schedule: Schedule, trace: Trace) -> list[list[int]]:
         for task in of_row.get(row, ()):
             s = int(t.tasks.storage[task])
             made = dict(program.writes[op])
-            if t.tasks.kind[task] == Kind.COPY_IN:
+            if t.tasks.kind[task] == TaskKind.COPY_IN:
                 touched.append(([], [place[s, 0]]))
-            elif t.tasks.kind[task] == Kind.COPY_ON_WRITE:
+            elif t.tasks.kind[task] == TaskKind.COPY_ON_WRITE:
                 touched.append(([place[s, made[s] - 1]], [place[s, made[s]]]))
             else:
                 reads = [place[v] for v in program.reads[op]]

@@ -12,7 +12,7 @@ import pytest
 
 from coopsim.replay import replay
 from coopsim.schedule import GIVES_BACK, Schedule, save
-from coopsim.timeline import Kind, Params, Timeline, load_params, perfetto, simulate
+from coopsim.timeline import Params, TaskKind, Timeline, load_params, perfetto, simulate
 from coopsim.timeline.memory import levels
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
@@ -114,7 +114,7 @@ def test_small_ones(tmp_path: Path) -> None:
     for t, schedule, trace in small():
         perfetto.save(t, schedule, trace, tmp_path / "t.json")
         sums = check(tmp_path / "t.json")
-        for category, kinds in (("compute", [Kind.COMPUTE]), ("copy", [Kind.COPY_IN, Kind.COPY_ON_WRITE])):
+        for category, kinds in (("compute", [TaskKind.COMPUTE]), ("copy", [TaskKind.COPY_IN, TaskKind.COPY_ON_WRITE])):
             costs = zip(t.tasks.kind.tolist(), t.tasks.cost_ns.tolist(), strict=True)
             assert sums[category] == sum(cost for kind, cost in costs if kind in kinds)
 

@@ -12,7 +12,7 @@ from coopsim.allocators.caching.api import CachingAllocator
 from coopsim.replay import replay
 from coopsim.requests_of import of_schedule
 from coopsim.schedule import Schedule
-from coopsim.timeline import Host, Kind, Params, Timeline, load_params, simulate, summary
+from coopsim.timeline import Host, Params, TaskKind, Timeline, load_params, simulate, summary
 from coopsim.timeline.memory import levels
 from coopsim.timeline.segments import device_calls
 from coopsim.trace import Trace, TraceBuilder
@@ -126,7 +126,7 @@ def test_copies_by_hand() -> None:
     schedule = replay(trace, "dtr-oneflow", 1 << 20, steps=2)
     p = changed(FREE, copy_inputs=True, copy_on_write=True, host_to_device_gb_s=10, device_to_device_gb_s=100)
     t = simulate(schedule, trace, p)
-    step = [Kind.COPY_IN, Kind.COMPUTE, Kind.COPY_ON_WRITE, Kind.COMPUTE, Kind.COMPUTE]
+    step = [TaskKind.COPY_IN, TaskKind.COMPUTE, TaskKind.COPY_ON_WRITE, TaskKind.COMPUTE, TaskKind.COMPUTE]
     assert t.tasks.kind.tolist() == step * 2
     assert t.tasks.cost_ns.tolist() == [300, 100, 20, 20, 5] * 2
     assert (t.copy_ns, t.total_ns) == (640, 890)
@@ -136,7 +136,7 @@ def test_copies_by_hand() -> None:
     # The second step's copy overwrites the input, which the first step reads to its end.
     assert alone.start_ns.tolist() == t.start_ns.tolist()
     in_place = simulate(replay(trace, "coop", 1 << 20, steps=1), trace, p)
-    assert in_place.tasks.kind.tolist() == [Kind.COPY_IN, Kind.COMPUTE, Kind.COMPUTE, Kind.COMPUTE]
+    assert in_place.tasks.kind.tolist() == [TaskKind.COPY_IN, TaskKind.COMPUTE, TaskKind.COMPUTE, TaskKind.COMPUTE]
 
 
 def test_a_copy_on_its_own_stream_runs_beside_ops_that_do_not_need_it() -> None:

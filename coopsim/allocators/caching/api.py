@@ -34,7 +34,7 @@ _COUNTERS = {
 }
 
 
-class Block(NamedTuple):
+class CachingBlock(NamedTuple):
     """A block of a segment.
 
     state: A allocated, P freed but waiting for events, f free. requested: bytes of the request; stale in free blocks.
@@ -45,7 +45,7 @@ class Block(NamedTuple):
     requested: int
 
 
-class Segment(NamedTuple):
+class CachingSegment(NamedTuple):
     """A range of memory of cudaMalloc, or a mapped run of an expandable segment; its blocks in address order.
 
     pool: the number of its private pool, 0 if it is of none.
@@ -56,7 +56,7 @@ class Segment(NamedTuple):
     stream: int
     is_large: bool
     is_expandable: bool
-    blocks: list[Block]
+    blocks: list[CachingBlock]
     pool: int = 0
 
 
@@ -132,7 +132,7 @@ class CachingAllocator:
         result |= {f"{name}.peak": int(K[at + 1]) for name, at in _STATISTICS.items()}
         return result | {name: int(K[at]) for name, at in _COUNTERS.items()}
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[CachingSegment]:
         """All memory, in address order: what torch.cuda.memory_snapshot shows."""
         A = self.state
         sets = [which for which in range(len(A.sets)) if which != c.SCRATCH]
@@ -143,17 +143,17 @@ class CachingAllocator:
         ]
         return [self._segment(b) for b in sorted(heads, key=lambda b: A.B[b, c.ADDRESS])]
 
-    def _segment(self, head: int) -> Segment:
-        B, blocks, b = self.state.B, list[Block](), head
+    def _segment(self, head: int) -> CachingSegment:
+        B, blocks, b = self.state.B, list[CachingBlock](), head
         while b >= 0 and B[b, c.MAPPED]:
             mark = "A" if B[b, c.ALLOCATED] else "P" if B[b, c.PENDING] > 0 or B[b, c.USES] >= 0 else "f"
-            blocks.append(Block(mark, int(B[b, c.SIZE]), int(B[b, c.REQUESTED])))
+            blocks.append(CachingBlock(mark, int(B[b, c.SIZE]), int(B[b, c.REQUESTED])))
             b = int(B[b, c.NEXT])
         address, stream = int(B[head, c.ADDRESS]), int(B[head, c.STREAM])
         pool = int(B[head, c.POOL])
         is_large, is_expandable = not pool & c.SMALL, bool(B[head, c.SPACE] >= 0)
         number = max((pool - c.PRIVATE) // c.PER_POOL, 0)
-        return Segment(address, sum(b.bytes for b in blocks), stream, is_large, is_expandable, blocks, number)
+        return CachingSegment(address, sum(b.bytes for b in blocks), stream, is_large, is_expandable, blocks, number)
 
 
 def _events(A: Any) -> list[int]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coopsim.allocators import DRIVER
 from coopsim.allocators.caching import version
-from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, Segment
+from coopsim.allocators.caching.api import LARGEST_REQUEST, CachingAllocator, CachingSegment
 from coopsim.kernel.rows import (
     ALLOCATE,
     BEGIN,
@@ -44,7 +44,7 @@ _LARGEST_TIME = 1 << 40
 
 
 @dataclass(frozen=True)
-class Case:
+class AllocatorCase:
     """Requests (rows as perform.py has them), their text, the settings and the bytes of the device."""
 
     conf: str
@@ -53,7 +53,7 @@ class Case:
     requests: NDArray[np.int64]
 
 
-def load(path: str) -> Case:
+def load(path: str) -> AllocatorCase:
     """Read a case file. Raises CoopsimError that says what is wrong and where."""
     try:
         data: Any = json.loads(Path(path).read_bytes())
@@ -70,7 +70,7 @@ def load(path: str) -> Case:
     if not 0 < data["total"] <= LARGEST_REQUEST:
         raise CoopsimError(f"{path}: total is {data['total']}; a device cannot have that many bytes")
     try:
-        return Case(data["conf"], data["total"], data["ops"], read(data["ops"]))
+        return AllocatorCase(data["conf"], data["total"], data["ops"], read(data["ops"]))
     except CoopsimError as e:
         raise CoopsimError(f"{path}: {e}") from None
 
@@ -193,7 +193,7 @@ def _bound(op: str, value: int, most: int) -> None:
 
 
 def answer(
-    case: Case,
+    case: AllocatorCase,
     torch: str = version.NEWEST,
     places: NDArray[np.int64] | None = None,
     driver: str = DRIVER,
@@ -219,7 +219,7 @@ def answer(
         at += 1
 
 
-def segment_line(s: Segment) -> str:
+def segment_line(s: CachingSegment) -> str:
     """A segment and its blocks."""
     kind = ("L" if s.is_large else "S") + ("x" if s.is_expandable else "")
     kind += f" pool {s.pool}" if s.pool else ""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from coopsim.allocators.caching import state as c
 from coopsim.allocators.caching.numbers import stod, stoi, stoull
 from coopsim.allocators.caching.rounding import INTERVALS
-from coopsim.allocators.caching.settings import Settings
+from coopsim.allocators.caching.settings import CachingSettings
 from coopsim.allocators.caching.version import Version
 from coopsim.errors import unknown
 from coopsim.types import MIB, CoopsimError
@@ -33,12 +33,12 @@ _MOST_REGISTER_THREADS = 128
 _RESERVE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([gG]?)")
 
 
-def parse(text: str, version: Version) -> Settings:
+def parse(text: str, version: Version) -> CachingSettings:
     """What the string says. Raises CoopsimError, one line, where that version of torch refuses it.
 
     A backend other than native is refused too: it is another allocator.
     """
-    settings = Settings()
+    settings = CachingSettings()
     try:
         if version.shared_settings:
             _parse_shared(text, version, settings)
@@ -73,7 +73,7 @@ class _Tokens:
 
     read: Callable[[str], int]  #: a number, as that version reads it
 
-    def __init__(self, text: str, version: Version, settings: Settings, blanks: str) -> None:
+    def __init__(self, text: str, version: Version, settings: CachingSettings, blanks: str) -> None:
         self.tokens = _split(text, blanks)
         self.version, self.settings = version, settings
         self.at = 0
@@ -178,7 +178,7 @@ class _Old(_Tokens):
 
     read = staticmethod(stoi)
 
-    def __init__(self, text: str, version: Version, settings: Settings) -> None:
+    def __init__(self, text: str, version: Version, settings: CachingSettings) -> None:
         super().__init__(text, version, settings, " ")
 
     def step(self, over: str) -> None:
@@ -206,7 +206,7 @@ class _Old(_Tokens):
         return _bytes(mib)
 
 
-def _parse_shared(text: str, version: Version, settings: Settings) -> None:
+def _parse_shared(text: str, version: Version, settings: CachingSettings) -> None:
     new = _New(text, version, settings)
     if "large_segment_size_mb" in version.keys:
         new.go({"large_segment_size_mb"})
@@ -220,7 +220,7 @@ class _New(_Tokens):
 
     read = staticmethod(stoull)
 
-    def __init__(self, text: str, version: Version, settings: Settings) -> None:
+    def __init__(self, text: str, version: Version, settings: CachingSettings) -> None:
         super().__init__(text, version, settings, " \t\n\v\f\r")
 
     def go(self, mine: set[str]) -> None:

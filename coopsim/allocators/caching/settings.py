@@ -9,7 +9,7 @@ from coopsim.types import MIB
 
 
 @dataclass
-class Settings:
+class CachingSettings:
     """What a settings string says of device memory, in bytes."""
 
     max_split_size: int = c.UNLIMITED
@@ -24,7 +24,9 @@ class Settings:
     reserve_bytes: int | None = None  #: or in bytes
 
 
-def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching, driver: int = c.FIRST_FIT) -> None:
+def apply(
+    settings: CachingSettings, version: Version, total_bytes: int, A: c.Caching, driver: int = c.FIRST_FIT
+) -> None:
     """Write settings into a new state of a device of that size, whose driver places memory so."""
     K = A.K
     K[c.K_TOTAL] = total_bytes
@@ -52,7 +54,7 @@ def apply(settings: Settings, version: Version, total_bytes: int, A: c.Caching, 
         limit(settings, version, total_bytes, settings.memory_fraction, A)
 
 
-def limit(settings: Settings, version: Version, total_bytes: int, fraction: float, A: c.Caching) -> None:
+def limit(settings: CachingSettings, version: Version, total_bytes: int, fraction: float, A: c.Caching) -> None:
     """set_per_process_memory_fraction: the limit, and from when on garbage is collected."""
     K = A.K
     K[c.K_LIMIT] = K[c.K_GARBAGE] = c.NONE

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 
 from coopsim.allocators.serving import caching, gmlake, planned, release
 from coopsim.allocators.serving.plain import GRANULE
-from coopsim.allocators.serving.result import OutOfMemory, Result
+from coopsim.allocators.serving.result import Result, ServingOutOfMemory
 from coopsim.requests import Requests
 
-__all__ = ["GRANULE", "SERVING", "OutOfMemory", "Result"]
+__all__ = ["GRANULE", "SERVING", "Result", "ServingOutOfMemory"]
 
 _EXPANDABLE = "expandable_segments:True"
 
 SERVING: Mapping[str, Callable[[Requests], Result]] = {
     "cuda-caching": caching.run,
-    f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.Options(conf=_EXPANDABLE)),
+    f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.CachingOptions(conf=_EXPANDABLE)),
     "gmlake": gmlake.run,
     "planned": planned.run,
     "planned:release": release.run,

@@ -7,13 +7,13 @@ import numpy as np
 from coopsim.allocators import DRIVER
 from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
 from coopsim.allocators.caching.version import NEWEST
-from coopsim.allocators.serving.result import OutOfMemory, Result
+from coopsim.allocators.serving.result import Result, ServingOutOfMemory
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, KIND
 from coopsim.requests import Requests
 
 
 @dataclass(frozen=True)
-class Options:
+class CachingOptions:
     """`conf`: what PYTORCH_CUDA_ALLOC_CONF holds. `memory`: bytes of the device. `driver`: as of CachingAllocator."""
 
     torch: str = NEWEST
@@ -22,15 +22,15 @@ class Options:
     driver: str = DRIVER
 
 
-def run(requests: Requests, options: Options | None = None) -> Result:
+def run(requests: Requests, options: CachingOptions | None = None) -> Result:
     """Serve all requests. OutOfMemory if the device has too little; CoopsimError for settings that torch refuses."""
-    options = options or Options()
+    options = options or CachingOptions()
     allocator = CachingAllocator(options.torch, options.conf, options.memory, driver=options.driver)
     answers, _ = allocator.run(requests.rows)
     s = allocator.statistics()
     failed = np.flatnonzero((requests.rows[:, KIND] == ALLOCATE) & (answers < 0))
     if len(failed):
-        raise OutOfMemory(int(requests.rows[failed[0], AMOUNT]), s["reserved_bytes.current"], options.memory)
+        raise ServingOutOfMemory(int(requests.rows[failed[0], AMOUNT]), s["reserved_bytes.current"], options.memory)
     return Result(
         f"cuda-caching ({options.conf})" if options.conf else "cuda-caching",
         s["requested_bytes.peak"],

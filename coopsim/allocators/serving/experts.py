@@ -23,14 +23,14 @@ class Inside(NamedTuple):
     expert: bool
 
 
-class Rows(NamedTuple):
+class ExpertRows(NamedTuple):
     """From one row of the requests to before another."""
 
     first: int
     end: int
 
 
-Lifespans = dict[tuple[int, Inside], Rows]
+Lifespans = dict[tuple[int, Inside], ExpertRows]
 
 
 def inside(requests: Requests) -> list[Inside | None]:
@@ -62,7 +62,7 @@ def lifespans(requests: Requests, layers: list[Inside | None]) -> Lifespans:
     for layer, first, last in zip(layers, start.tolist(), end.tolist(), strict=True):
         if layer is not None and may_reuse(layer, int(requests.phase[first])):
             found[int(requests.step[first]), layer] += [first, first + 1 if layer.expert else last]
-    return {key: Rows(min(rows), max(rows)) for key, rows in found.items()}
+    return {key: ExpertRows(min(rows), max(rows)) for key, rows in found.items()}
 
 
 def may_reuse(layer: Inside, phase: int) -> bool:

@@ -9,29 +9,29 @@ out, and what it was compared with.
 from dataclasses import dataclass
 
 from coopsim.allocators.serving.gmlake_blocks import Handle, PBlocks, SBlocks, bytes_of, key, stream_of
-from coopsim.allocators.serving.gmlake_chunks import CHUNK, Clock, PBlock, SBlock, Uses
+from coopsim.allocators.serving.gmlake_chunks import CHUNK, PBlock, SBlock, TickClock, Uses
 from coopsim.allocators.serving.plain import (
     GRANULE,
     SMALL,
     SMALL_SEGMENT,
-    Block,
-    Held,
+    BlockInUse,
+    PlainBlock,
     Segments,
     rounded,
     segment_bytes,
 )
-from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
 from coopsim.kernel.rows import ALLOCATE, AMOUNT, DELAY, EMPTY, FREE, KIND, NUMBER, RECORD, STOP, STREAM, TICK
 from coopsim.requests import Requests
 from coopsim.types import GIB, MIB, CoopsimError
 
-__all__ = ["CHUNK", "GIB", "GMLake", "Handle", "Options", "PBlock", "SBlock", "run"]
+__all__ = ["CHUNK", "GIB", "GMLake", "GmlakeOptions", "Handle", "PBlock", "SBlock", "run"]
 
 _DEFICIT_LEVEL = 4  #: the level at which `realloc` stitches what it made to what was free
 
 
 @dataclass(frozen=True)
-class Options:
+class GmlakeOptions:
     """GMLake's settings, by the names of its environment variables; bytes where those have MB or GB.
 
     `frag_limit`: smaller requests are never stitched. `reuse_limit`: an sBlock serves no request so many times smaller.
@@ -59,15 +59,15 @@ class Options:
 class GMLake:
     """The allocator. `take` gives a handle that `give_back` wants; chunks and blocks are open to be looked at."""
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
-        self.meter = Meter()
+    def __init__(self, options: GmlakeOptions | None = None) -> None:
+        self.options = options or GmlakeOptions()
+        self.meter = ServingMeter()
         self.small: dict[int, Segments] = {}  # by stream
         self.pblocks = PBlocks(self.meter)
         self.sblocks = SBlocks()
-        self.clock = Clock()
-        self.uses: Uses[Block | PBlock] = Uses(self.clock)
-        self.waiting: dict[Block | PBlock, Handle] = {}  # given back, but used by other streams
+        self.clock = TickClock()
+        self.uses: Uses[PlainBlock | PBlock] = Uses(self.clock)
+        self.waiting: dict[PlainBlock | PBlock, Handle] = {}  # given back, but used by other streams
         self.reuses = 0
 
     @property
@@ -107,7 +107,7 @@ class GMLake:
             or self._stitch(n, stream, level=2)
         )
         if not blocks:
-            raise OutOfMemory(n * CHUNK, self.meter.now["reserved"], self.options.memory or 0)
+            raise ServingOutOfMemory(n * CHUNK, self.meter.now["reserved"], self.options.memory or 0)
         return blocks
 
     def give_back(self, handle: Handle) -> None:
@@ -187,16 +187,16 @@ class GMLake:
         self._release()
         return self._new(n, stream)
 
-    def _take_small(self, nbytes: int, stream: int) -> Held:
+    def _take_small(self, nbytes: int, stream: int) -> BlockInUse:
         pool = self.small.setdefault(stream, Segments(self.meter, GRANULE))
         block = pool.take(nbytes)
         if block is None:
             if not self._has_room(SMALL_SEGMENT):
                 self._release()
             if not self._has_room(SMALL_SEGMENT):
-                raise OutOfMemory(nbytes, self.meter.now["reserved"], self.options.memory or 0)
+                raise ServingOutOfMemory(nbytes, self.meter.now["reserved"], self.options.memory or 0)
             block = pool.make(SMALL_SEGMENT, nbytes)
-        return Held(pool, block)
+        return BlockInUse(pool, block)
 
     def _use(self, blocks: list[PBlock], s: SBlock | None = None) -> list[PBlock]:
         """Hand out pBlocks, as the first chunks of an sBlock if there is one."""
@@ -212,7 +212,7 @@ class GMLake:
         return blocks
 
     def _free(self, handle: Handle) -> None:
-        if isinstance(handle, Held):
+        if isinstance(handle, BlockInUse):
             handle.pool.give_back(handle.block)
             return
         s = handle[0].lent
@@ -253,7 +253,7 @@ class GMLake:
         return memory is None or self.meter.now["reserved"] + self.sblocks.kept + nbytes <= memory
 
 
-def run(requests: Requests, options: Options | None = None) -> Result:
+def run(requests: Requests, options: GmlakeOptions | None = None) -> Result:
     """Serve all requests, record_stream, empty_cache and the device's clock included.
 
     Raises OutOfMemory where the device's memory ends, CoopsimError for private pools.

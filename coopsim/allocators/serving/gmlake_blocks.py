@@ -8,28 +8,28 @@ The sBlocks: found for a request, unmapped when there are too many, or when a se
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from coopsim.allocators.serving.gmlake_chunks import CHUNK, NEVER, Chunk, Clock, PBlock, SBlock
-from coopsim.allocators.serving.plain import Block, Held, Segments
-from coopsim.allocators.serving.result import Meter
+from coopsim.allocators.serving.gmlake_chunks import CHUNK, NEVER, Chunk, PBlock, SBlock, TickClock
+from coopsim.allocators.serving.plain import BlockInUse, PlainBlock, Segments
+from coopsim.allocators.serving.result import ServingMeter
 
-Handle = list[PBlock] | Held
+Handle = list[PBlock] | BlockInUse
 
 
-def key(handle: Handle) -> Block | PBlock:
+def key(handle: Handle) -> PlainBlock | PBlock:
     """What stands for it: its only block, or the first."""
-    return handle.block if isinstance(handle, Held) else handle[0]
+    return handle.block if isinstance(handle, BlockInUse) else handle[0]
 
 
 def stream_of(handle: Handle, small: dict[int, Segments]) -> int:
     """The stream that it was taken on. `small`: the pool of each stream."""
-    if isinstance(handle, Held):
+    if isinstance(handle, BlockInUse):
         return next(stream for stream, pool in small.items() if pool is handle.pool)
     return handle[0].stream
 
 
 def bytes_of(handle: Handle) -> int:
     """What is allocated for it."""
-    if isinstance(handle, Held):
+    if isinstance(handle, BlockInUse):
         return handle.block.bytes
     return sum(len(block.chunks) for block in handle) * CHUNK
 
@@ -37,7 +37,7 @@ def bytes_of(handle: Handle) -> int:
 class PBlocks:
     """`free`: by stream, sorted by size and address."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: ServingMeter) -> None:
         self.meter = meter
         self.free: dict[int, list[tuple[tuple[int, int], PBlock]]] = {}
         self._end = 0  # first address that no segment has had
@@ -183,7 +183,7 @@ class SBlocks:
             self.fault(s)
         return None
 
-    def collect(self, clock: Clock) -> None:
+    def collect(self, clock: TickClock) -> None:
         """Unmap all that are not lent, also those whose chunks are in use; up to one that was given back too recently.
 
         Of each stream, those with chunks in use go first, then the idle ones, in the order of their events.

@@ -11,17 +11,17 @@ from coopsim.allocators.serving.plain import ROUND
 Owner = TypeVar("Owner")
 
 
-class Event(NamedTuple):
+class TickEvent(NamedTuple):
     """`number` counts the events of a stream; it completes when the clock shows `done`."""
 
     number: int
     done: int
 
 
-NEVER = Event(0, 0)  #: not recorded yet, which counts as completed
+NEVER = TickEvent(0, 0)  #: not recorded yet, which counts as completed
 
 
-class Clock:
+class TickClock:
     """Of the device. An event completes `delay` ticks after it is recorded."""
 
     def __init__(self) -> None:
@@ -40,16 +40,16 @@ class Clock:
         """Let events that are recorded from now on complete after so many ticks."""
         self.delay = ticks
 
-    def record(self, stream: int) -> Event:
+    def record(self, stream: int) -> TickEvent:
         """An event on that stream."""
         self._numbers[stream] = number = self._numbers.get(stream, 0) + 1
-        return Event(number, self.now + self.delay)
+        return TickEvent(number, self.now + self.delay)
 
 
 class Uses(Generic[Owner]):
     """Streams that use a block besides its own (record_stream), and the events that guard it once it is given back."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TickClock) -> None:
         self.clock = clock
         self._streams: dict[Owner, set[int]] = {}
         self._pending: dict[Owner, int] = {}  # events
@@ -110,7 +110,7 @@ class PBlock:
 
     __slots__ = ("address", "after", "before", "chunks", "free", "last", "lent", "stream")
 
-    def __init__(self, address: int, chunks: list[Chunk], stream: int, last: Event = NEVER) -> None:
+    def __init__(self, address: int, chunks: list[Chunk], stream: int, last: TickEvent = NEVER) -> None:
         self.address, self.chunks, self.stream, self.last, self.free = address, chunks, stream, last, True
         self.before: PBlock | None = None
         self.after: PBlock | None = None
@@ -138,7 +138,7 @@ class SBlock:
 
     __slots__ = ("broken", "chunks", "last", "lent", "number", "stream", "used")
 
-    def __init__(self, number: int, chunks: list[Chunk], stream: int, last: Event) -> None:
+    def __init__(self, number: int, chunks: list[Chunk], stream: int, last: TickEvent) -> None:
         self.number, self.chunks, self.stream, self.last = number, chunks, stream, last
         self.lent = self.broken = False
         self.used = 0

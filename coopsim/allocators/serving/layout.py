@@ -17,7 +17,7 @@ from coopsim.requests import Ints, Requests
 
 
 @dataclass(frozen=True)
-class Options:
+class LayoutOptions:
     """`steps`: first ones that are planned. `work`: the planner's limit, in placements. `memory`: of the device."""
 
     steps: int = 1
@@ -63,7 +63,7 @@ class Layout:
 
 
 def lay_out(
-    requests: Requests, options: Options, chosen: NDArray[np.bool_] | None = None, stacked: bool = False
+    requests: Requests, options: LayoutOptions, chosen: NDArray[np.bool_] | None = None, stacked: bool = False
 ) -> Layout:
     """Plan what the first steps ask for; of that only the `chosen` allocations, if some are.
 

@@ -14,7 +14,7 @@ class Place(NamedTuple):
     end: int
 
 
-class Places:
+class ServingPlaces:
     """What is in use of a static pool of `height` bytes, made of whole pages of 2 MiB: `used`, sorted."""
 
     def __init__(self, nbytes: int) -> None:

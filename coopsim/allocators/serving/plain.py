@@ -7,7 +7,7 @@ address on ties; cut where the rest is worth keeping; freed neighbours in a segm
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from coopsim.allocators.serving.result import Meter, OutOfMemory
+from coopsim.allocators.serving.result import ServingMeter, ServingOutOfMemory
 from coopsim.types import MIB
 
 GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
@@ -34,15 +34,15 @@ def rounded(nbytes: int) -> int:
     return max(-(-nbytes // GRANULE) * GRANULE, GRANULE)
 
 
-class Block:
+class PlainBlock:
     """A run of one segment, used or free; `before` and `after` are its neighbours there."""
 
     __slots__ = ("address", "after", "before", "bytes", "free")
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.address, self.bytes, self.free = address, nbytes, True
-        self.before: Block | None = None
-        self.after: Block | None = None
+        self.before: PlainBlock | None = None
+        self.after: PlainBlock | None = None
 
 
 class Segments:
@@ -51,12 +51,12 @@ class Segments:
     Blocks of `max_split` bytes and more are not cut for smaller requests, nor used for requests 20 MiB smaller.
     """
 
-    def __init__(self, meter: Meter, least: int, max_split: int | None = None) -> None:
+    def __init__(self, meter: ServingMeter, least: int, max_split: int | None = None) -> None:
         self.meter, self.least, self.max_split = meter, least, max_split
-        self.holes: list[tuple[int, int, Block]] = []  # bytes, address: unique, so that blocks are never compared
+        self.holes: list[tuple[int, int, PlainBlock]] = []  # bytes, address: unique, so that blocks are never compared
         self.end = 0
 
-    def take(self, nbytes: int) -> Block | None:
+    def take(self, nbytes: int) -> PlainBlock | None:
         """The best free block, cut to `nbytes`; None if none is large enough."""
         at = bisect_left(self.holes, (nbytes, -1))
         if at == len(self.holes) or self._is_too_large(self.holes[at][0], nbytes):
@@ -65,13 +65,13 @@ class Segments:
         self._hand_out(block, nbytes)
         return block
 
-    def make(self, segment: int, nbytes: int) -> Block:
+    def make(self, segment: int, nbytes: int) -> PlainBlock:
         """The first `nbytes` of a new segment, whatever else is free."""
         block = self._segment(segment)
         self._hand_out(block, nbytes)
         return block
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: PlainBlock) -> None:
         """Free a block and merge it with free neighbours."""
         self.meter.add("allocated", -block.bytes)
         block.free = True
@@ -93,11 +93,11 @@ class Segments:
             self.holes.remove(hole)
             self.meter.release(pages(hole[0]))
 
-    def cut(self, block: Block, nbytes: int) -> None:
+    def cut(self, block: PlainBlock, nbytes: int) -> None:
         """Cut a block that is in no list to `nbytes`, if the rest is worth keeping; the rest is a hole."""
         if block.bytes - nbytes < self.least or (self.max_split is not None and nbytes >= self.max_split):
             return
-        rest = Block(block.address + nbytes, block.bytes - nbytes)
+        rest = PlainBlock(block.address + nbytes, block.bytes - nbytes)
         block.bytes = nbytes
         rest.before, rest.after = block, block.after
         if block.after is not None:
@@ -110,29 +110,29 @@ class Segments:
             return False
         return hole >= self.max_split if nbytes < self.max_split else hole >= nbytes + LARGE_SEGMENT
 
-    def _segment(self, nbytes: int) -> Block:
+    def _segment(self, nbytes: int) -> PlainBlock:
         self.meter.reserve(pages(nbytes))
-        block = Block(self.end, nbytes)
+        block = PlainBlock(self.end, nbytes)
         self.end += nbytes
         return block
 
-    def _hand_out(self, block: Block, nbytes: int) -> None:
+    def _hand_out(self, block: PlainBlock, nbytes: int) -> None:
         self.cut(block, nbytes)
         block.free = False
         self.meter.add("allocated", block.bytes)
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: PlainBlock) -> None:
         insort(self.holes, (block.bytes, block.address, block))
 
-    def _remove(self, block: Block) -> None:
+    def _remove(self, block: PlainBlock) -> None:
         del self.holes[bisect_left(self.holes, (block.bytes, block.address))]
 
 
-class Held(NamedTuple):
+class BlockInUse(NamedTuple):
     """A block that is in use, and where it came from."""
 
     pool: Segments
-    block: Block
+    block: PlainBlock
 
 
 class Pools:
@@ -142,12 +142,12 @@ class Pools:
     """
 
     def __init__(
-        self, meter: Meter, memory: int | None = None, max_split: int | None = None, rounding: int = ROUND
+        self, meter: ServingMeter, memory: int | None = None, max_split: int | None = None, rounding: int = ROUND
     ) -> None:
         self.meter, self.memory, self.max_split, self.rounding = meter, memory, max_split, rounding
         self.pools: dict[tuple[int, bool], Segments] = {}
 
-    def take(self, nbytes: int, stream: int = 0) -> Held:
+    def take(self, nbytes: int, stream: int = 0) -> BlockInUse:
         """A block for a request. Raises OutOfMemory if it needs a segment that the device has no memory for."""
         nbytes = rounded(nbytes)
         pool = self._pool(nbytes, stream)
@@ -157,9 +157,9 @@ class Pools:
             if not self.has_room(pages(size)):
                 self.release()
             if not self.has_room(pages(size)):
-                raise OutOfMemory(nbytes, self.meter.now["reserved"], self.memory or 0)
+                raise ServingOutOfMemory(nbytes, self.meter.now["reserved"], self.memory or 0)
             block = pool.make(size, nbytes)
-        return Held(pool, block)
+        return BlockInUse(pool, block)
 
     def has_hole(self, nbytes: int, stream: int) -> bool:
         """Whether a request can be served without a new segment."""

@@ -17,10 +17,10 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.allocators.serving.layout import Layout, Options, lay_out
-from coopsim.allocators.serving.places import Place, Places
-from coopsim.allocators.serving.plain import Held, Pools, rounded, segment_bytes
-from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.layout import Layout, LayoutOptions, lay_out
+from coopsim.allocators.serving.places import Place, ServingPlaces
+from coopsim.allocators.serving.plain import BlockInUse, Pools, rounded, segment_bytes
+from coopsim.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
 from coopsim.requests import Requests
 
 #: Planned requests up to so many times larger lose their place to one that would else make the fallback grow. Chosen on
@@ -31,14 +31,14 @@ _LENT = 8
 _SPARE = 0.02
 
 
-class Planned:
+class PlannedAllocator:
     """The online allocator. `take` gives a handle that `give_back` wants; `used` is what is handed out of the pool."""
 
     def __init__(self, layout: Layout, memory: int | None = None, follow: int = -1) -> None:
         self.layout = layout
         self.follow = follow % (len(layout.steps) - 1) if len(layout.steps) > 1 else 0
-        self.meter = Meter()
-        self.places = Places(layout.plan.height)
+        self.meter = ServingMeter()
+        self.places = ServingPlaces(layout.plan.height)
         self.used, self.height = self.places.used, self.places.height
         self.fallback = Pools(self.meter, memory)
         self.count = {"planned": 0, "reused": 0, "borrowed": 0, "fallback": 0}
@@ -49,7 +49,7 @@ class Planned:
         self.now = self.until = 0  # how far the planned step has been followed, and its end: rows
         if self.height:
             if not self.fallback.has_room(self.height):
-                raise OutOfMemory(self.height, 0, memory or 0)
+                raise ServingOutOfMemory(self.height, 0, memory or 0)
             self.meter.reserve(self.height)
 
     def begin(self, step: int) -> None:
@@ -67,7 +67,7 @@ class Planned:
                 life = min(int(self.layout.end[i]), self.until) - int(self.layout.start[i])
                 self.lives[key] = max(self.lives.get(key, 0), life)
 
-    def take(self, nbytes: int, phase: int, site: int, stream: int = 0) -> Place | Held:
+    def take(self, nbytes: int, phase: int, site: int, stream: int = 0) -> Place | BlockInUse:
         """Memory for a request. Raises OutOfMemory if the device has no more."""
         nbytes = rounded(nbytes)
         place = self._planned(nbytes, phase, site)
@@ -87,9 +87,9 @@ class Planned:
         """Whether the fallback, with a segment for so many bytes, is still small beside the pool."""
         return self.meter.now["reserved"] - self.height + segment_bytes(nbytes) <= _SPARE * self.height
 
-    def give_back(self, handle: Place | Held) -> None:
+    def give_back(self, handle: Place | BlockInUse) -> None:
         """Free what `take` gave."""
-        if isinstance(handle, Held):
+        if isinstance(handle, BlockInUse):
             handle.pool.give_back(handle.block)
             return
         self.places.give_back(handle)
@@ -134,11 +134,11 @@ class Planned:
         return best
 
 
-def run(requests: Requests, options: Options | None = None) -> Result:
+def run(requests: Requests, options: LayoutOptions | None = None) -> Result:
     """Plan the first steps, then serve all requests; raises OutOfMemory where the device's memory ends."""
-    options = options or Options()
+    options = options or LayoutOptions()
     layout = lay_out(requests, options)
-    allocator = Planned(layout, options.memory, _like_the_rest(requests, layout))
+    allocator = PlannedAllocator(layout, options.memory, _like_the_rest(requests, layout))
     _serve(requests, allocator)
     facts = {
         "follow": allocator.follow,
@@ -149,9 +149,11 @@ def run(requests: Requests, options: Options | None = None) -> Result:
     return allocator.meter.result("planned", allocator.count | facts)
 
 
-def _serve(requests: Requests, allocator: Planned, steps: int | None = None, follow: int | None = None) -> None:
+def _serve(
+    requests: Requests, allocator: PlannedAllocator, steps: int | None = None, follow: int | None = None
+) -> None:
     """Serve the requests, or those of the first `steps`; `follow`: as if each were a step like this planned one."""
-    handles: dict[int, Place | Held] = {}
+    handles: dict[int, Place | BlockInUse] = {}
     now = -1
     for take, number, nbytes, stream, step, phase, site in requests.memory():
         if step > now:
@@ -175,7 +177,7 @@ def _like_the_rest(requests: Requests, layout: Layout) -> int:
     steps = len(layout.steps) - 1
     reserved = []
     for follow in range(steps if steps > 1 else 0):
-        allocator = Planned(layout)
+        allocator = PlannedAllocator(layout)
         _serve(requests, allocator, steps, follow)
         reserved.append(allocator.meter.peak["reserved"])
     return max((k for k, n in enumerate(reserved) if n == min(reserved)), default=steps - 1)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.allocators.serving import experts
-from coopsim.allocators.serving.layout import Layout, Options, lay_out
-from coopsim.allocators.serving.places import Place, Places
-from coopsim.allocators.serving.plain import Held, Pools, pages, rounded
-from coopsim.allocators.serving.result import Meter, OutOfMemory, Result
+from coopsim.allocators.serving.layout import Layout, LayoutOptions, lay_out
+from coopsim.allocators.serving.places import Place, ServingPlaces
+from coopsim.allocators.serving.plain import BlockInUse, Pools, pages, rounded
+from coopsim.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
 from coopsim.requests import Requests
 from coopsim.types import MIB
 
@@ -25,7 +25,7 @@ _LARGE_ROUND = 512  #: bytes; segments of the fallback from 10 MiB on are a mult
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReleaseSettings:
     """`reuse`: requests in layers of experts may use the static pool, as with STALLOC_REUSE_STATIC.
 
     `max_split`: of the fallback. `memory`: of the device; both in bytes. `work`: the planner's limit, in placements.
@@ -40,7 +40,7 @@ class Settings:
 class Slots:
     """512 bytes for each request up to that size: twice as many as planned; when all are used, as many again."""
 
-    def __init__(self, meter: Meter, planned: int) -> None:
+    def __init__(self, meter: ServingMeter, planned: int) -> None:
         self.meter, self.free, self.total = meter, 0, 0
         self._add(2 * planned)
 
@@ -66,27 +66,27 @@ class Slots:
 class Released:
     """The online allocator. `take` gives a handle that `give_back` wants; None is a slot."""
 
-    def __init__(self, requests: Requests, settings: Settings) -> None:
-        self.settings, self.meter = settings, Meter()
+    def __init__(self, requests: Requests, settings: ReleaseSettings) -> None:
+        self.settings, self.meter = settings, ServingMeter()
         self.inside = experts.inside(requests)
         self.asked, start, _ = requests.lifetimes()
         chosen = (self.asked > _TINY) & np.array([layer is None for layer in self.inside], np.bool_)
         step = requests.step[start]
-        self.layout: Layout = lay_out(requests, Options(_STEPS, settings.work), chosen, stacked=True)
+        self.layout: Layout = lay_out(requests, LayoutOptions(_STEPS, settings.work), chosen, stacked=True)
         self.sizes = self.asked[chosen & (step < _STEPS)].tolist()
         self.repeats = int(np.count_nonzero(chosen & (step == 0)))  # what is planned from here on is repeated
         self.next = 0
         self.lifespans = experts.lifespans(requests, self.inside) if settings.reuse else {}
-        self.places = Places(self.layout.plan.height)
+        self.places = ServingPlaces(self.layout.plan.height)
         self.count = {"planned": 0, "mismatches": 0, "occupied": 0, "reused": 0, "fallback": 0}
         if settings.memory is not None and self.places.height > settings.memory:
-            raise OutOfMemory(self.places.height, 0, settings.memory)
+            raise ServingOutOfMemory(self.places.height, 0, settings.memory)
         if self.places.height:
             self.meter.reserve(self.places.height)
         self.slots = Slots(self.meter, _most_at_once(requests, self.asked <= _TINY))
         self.fallback = Pools(self.meter, settings.memory, settings.max_split, _LARGE_ROUND)
 
-    def take(self, number: int, stream: int, step: int, phase: int) -> Place | Held | None:
+    def take(self, number: int, stream: int, step: int, phase: int) -> Place | BlockInUse | None:
         """Memory for an allocation. Raises OutOfMemory if the device has no more."""
         nbytes, layer = int(self.asked[number]), self.inside[number]
         if nbytes <= _TINY:
@@ -103,11 +103,11 @@ class Released:
         self.meter.add("allocated", place.end - place.address)
         return place
 
-    def give_back(self, handle: Place | Held | None) -> None:
+    def give_back(self, handle: Place | BlockInUse | None) -> None:
         """Free what `take` gave."""
         if handle is None:
             self.slots.give_back()
-        elif isinstance(handle, Held):
+        elif isinstance(handle, BlockInUse):
             handle.pool.give_back(handle.block)
         else:
             self.places.give_back(handle)
@@ -143,10 +143,10 @@ class Released:
         return place
 
 
-def run(requests: Requests, settings: Settings | None = None) -> Result:
+def run(requests: Requests, settings: ReleaseSettings | None = None) -> Result:
     """Plan the first two steps, then serve all requests; raises OutOfMemory where the device's memory ends."""
-    allocator = Released(requests, settings or Settings())
-    handles: dict[int, Place | Held | None] = {}
+    allocator = Released(requests, settings or ReleaseSettings())
+    handles: dict[int, Place | BlockInUse | None] = {}
     for take, number, nbytes, stream, step, phase, _ in requests.memory():
         if take:
             handles[number] = allocator.take(number, stream, step, phase)

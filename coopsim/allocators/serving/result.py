@@ -39,7 +39,7 @@ class Result:
         return _lost(self.peak_active, self.peak_reserved)
 
 
-class OutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer's error)
+class ServingOutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer's error)
     """The device has not enough memory left for a request, whatever the allocator tries.
 
     `memory` 0: it would have, but the allocator's rules refuse the request.
@@ -51,7 +51,7 @@ class OutOfMemory(Exception):  # noqa: N818  (it is an outcome, not a programmer
         self.needed, self.reserved, self.memory = needed, reserved, memory
 
 
-class Meter:
+class ServingMeter:
     """Keeps peaks while an allocator works."""
 
     def __init__(self) -> None:

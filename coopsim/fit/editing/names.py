@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Sequence
 
-from coopsim.fit.survey import Model
+from coopsim.fit.survey import ModelSurvey
 
 
-def expressions(model: Model, names: Sequence[str]) -> list[str]:
+def expressions(model: ModelSurvey, names: Sequence[str]) -> list[str]:
     """Return Python expressions for the modules `names` of a model; neighbours in a list become one starred slice."""
     found = []
     for parent, group in itertools.groupby(names, key=lambda name: name.rpartition(".")[0]):
@@ -19,7 +19,7 @@ def expressions(model: Model, names: Sequence[str]) -> list[str]:
     return found
 
 
-def attribute(model: Model, name: str) -> str:
+def attribute(model: ModelSurvey, name: str) -> str:
     """Return the Python expression for a module, or a list of modules, by its name in the model ("" is the model).
 
     >>> attribute(Model(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")

@@ -18,7 +18,7 @@ _LISTS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 _CACHES = ("past_key_values", "past_key_value", "layer_past")
 
 
-class Blocks:
+class BlockMeter:
     """Finds the blocks at the first call of each model, and measures them in every forward pass."""
 
     def __init__(self, models: Models) -> None:

@@ -75,7 +75,7 @@ class Models:
         return self._known.get(id(module))
 
     def found(self, optimized: Collection[int] = ()) -> list[dict[str, Any]]:
-        """Return a dict of fields of survey.Model for each model, by number, and whether it is trained.
+        """Return a dict of fields of survey.ModelSurvey for each model, by number, and whether it is trained.
 
         `optimized` are the ids of the optimizers' parameters; a model is trained if an optimizer has one of its own. If
         that holds for none, as with an optimizer that keeps copies, models with parameters that require gradients are.

@@ -7,7 +7,7 @@ import torch
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.inside import batches, checkpoint, optimizers, precision, sharded
-from coopsim.fit.inside.blocks import Blocks
+from coopsim.fit.inside.blocks import BlockMeter
 from coopsim.fit.inside.meter import StepMeter
 from coopsim.fit.inside.models import Models
 from coopsim.fit.inside.rough import Rough
@@ -30,7 +30,7 @@ class ChangesPlugin:
         changes = self._changes
         self._where = watch.recorder.where
         self._models = Models()
-        self._blocks = Blocks(self._models)
+        self._blocks = BlockMeter(self._models)
         self._meter = StepMeter(watch.recorder, in_block=self._blocks.op)
         watch.after_compiled_step.append(self._meter.compiled_step_ended)
         watch.calls.begins.append(Rough().call_begins)

@@ -13,7 +13,7 @@ from coopsim.fit.editing.names import expressions
 from coopsim.fit.proposals import Case, Keep, Proposals, Request, first, fits
 from coopsim.fit.remedies import arguments
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Model, ModelBlock
+from coopsim.fit.survey import ModelBlock, ModelSurvey
 
 _SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are not reordered
 
@@ -176,7 +176,7 @@ def once(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
 
 
-def _own(model: Model, others: Sequence[ModelBlock]) -> tuple[str, ...]:
+def _own(model: ModelSurvey, others: Sequence[ModelBlock]) -> tuple[str, ...]:
     enable = f'{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{"use_reentrant": False}})'
     if not others:
         return (enable,)
@@ -185,7 +185,7 @@ def _own(model: Model, others: Sequence[ModelBlock]) -> tuple[str, ...]:
     return enable, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
 
 
-def _wrapped(model: Model, chosen: Sequence[ModelBlock]) -> tuple[str, ...]:
+def _wrapped(model: ModelSurvey, chosen: Sequence[ModelBlock]) -> tuple[str, ...]:
     blocks = ", ".join(expressions(model, [b.name for b in chosen]))
     return (
         "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing",

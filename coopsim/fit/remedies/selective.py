@@ -15,7 +15,7 @@ from coopsim.fit.figures import ratio
 from coopsim.fit.proposals import Case, Keep, Proposals, Request, Run, Withdraw, fits, trial
 from coopsim.fit.remedies import checkpointing, settings
 from coopsim.fit.remedy import Remedy
-from coopsim.fit.survey import Model, ModelBlock
+from coopsim.fit.survey import ModelBlock, ModelSurvey
 from coopsim.script import Report
 
 _TRIES = 5  #: most runs to find how many blocks keep results
@@ -24,7 +24,7 @@ _IMPORT = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper impo
 
 
 @dataclass(frozen=True)
-class Choice:
+class SavedOps:
     """The ops whose results to save, and how many of `steps` to take, from a model that recomputes nothing.
 
     A step changes a block to recompute all but these ops, or a block that does so to recompute all of it.
@@ -74,10 +74,10 @@ def _one_more(case: Case, level: Sequence[ModelBlock], save: Sequence[str]) -> G
     wider = (*save, min(others, key=lambda name: products[name][1]))
     if sorted(i for i, *_ in steps(level, wider)[: len(level)]) != list(range(len(level))):
         return None
-    return (yield from fits(proposal(case, Choice(wider, len(level)))))
+    return (yield from fits(proposal(case, SavedOps(wider, len(level)))))
 
 
-def _least(case: Case, wanted: Choice, n: int) -> Generator[Request, Any, Remedy | None]:
+def _least(case: Case, wanted: SavedOps, n: int) -> Generator[Request, Any, Remedy | None]:
     """Find the smallest depth that fits: from `wanted` in growing strides, then by bisection, in _TRIES runs at most.
 
     `n` is the number of blocks. None if no depth was seen to fit.
@@ -125,7 +125,7 @@ def _products(level: Sequence[ModelBlock]) -> dict[str, tuple[int, int]]:
     return {name: (ns, nbytes) for name, (ns, nbytes) in total.items() if nbytes}
 
 
-def choose(level: Sequence[ModelBlock], room: int) -> tuple[Choice | None, int]:
+def choose(level: Sequence[ModelBlock], room: int) -> tuple[SavedOps | None, int]:
     """Return the choice that fits in `room` bytes and saves most time against recomputing all, and the ns saved.
 
     The room is for what blocks keep beyond full recomputation. (None, 0) if nothing fits.
@@ -137,7 +137,7 @@ def choose(level: Sequence[ModelBlock], room: int) -> tuple[Choice | None, int]:
     ((Choice(save=('aten.mm.default',), depth=3), 60), (Choice(save=('aten.mm.default',), depth=1), 130), (None, 0))
     """
     ranked = _ranking(level)
-    best: tuple[Choice | None, int] = (None, 0)
+    best: tuple[SavedOps | None, int] = (None, 0)
     for k in range(1, len(ranked) + 1):
         save = tuple(ranked[:k])
         nbytes = sum(block.kept_bytes for block in level)
@@ -145,7 +145,7 @@ def choose(level: Sequence[ModelBlock], room: int) -> tuple[Choice | None, int]:
         for depth, (_, freed, cost) in enumerate(steps(level, save)[:-1], 1):
             nbytes, ns = nbytes - freed, ns - cost
             if nbytes <= room:
-                best = max(best, (Choice(save, depth), ns), key=lambda found: found[1])
+                best = max(best, (SavedOps(save, depth), ns), key=lambda found: found[1])
                 break
     return best
 
@@ -174,7 +174,7 @@ def steps(level: Sequence[ModelBlock], save: Sequence[str]) -> list[tuple[int, i
     return found
 
 
-def proposal(case: Case, choice: Choice) -> Remedy:
+def proposal(case: Case, choice: SavedOps) -> Remedy:
     """Return the remedy, not tried yet, that recomputes blocks of the outermost level as `choice` says."""
     level = checkpointing.levels(case)[0]
     taken = [i for i, *_ in steps(level, choice.save)[: choice.depth]]
@@ -202,7 +202,7 @@ def proposal(case: Case, choice: Choice) -> Remedy:
     return replace(selected, lines=lines, after_model=lines, changes=changes.with_(without.changes))
 
 
-def _lines(models: Sequence[Model], base: Sequence[str], changes: Changes) -> tuple[str, ...]:
+def _lines(models: Sequence[ModelSurvey], base: Sequence[str], changes: Changes) -> tuple[str, ...]:
     """Return the lines to paste, in place of `base`, which recompute the same blocks wholly."""
     ops = ", ".join(f"torch.ops.{name}" for name in changes.save)
     lines = [
@@ -221,7 +221,7 @@ def _lines(models: Sequence[Model], base: Sequence[str], changes: Changes) -> tu
     return checkpointing.once(lines)
 
 
-def _wrapped(model: Model, kept: Sequence[str], plain: Sequence[str]) -> list[str]:
+def _wrapped(model: ModelSurvey, kept: Sequence[str], plain: Sequence[str]) -> list[str]:
     lines = [
         f"{_IMPORT}apply_activation_checkpointing, checkpoint_wrapper",
         f"chosen = {{{', '.join(expressions(model, kept))}}}",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coopsim.fit.proposals import Keep, Note, Outcome, Proposals, Replay, Run, RunsOut, Try, Withdraw
+from coopsim.fit.proposals import Keep, Note, Proposals, Replay, Run, RunsOut, Try, TryOutcome, Withdraw
 from coopsim.fit.remedy import Remedy
 from coopsim.fit.searching.trials import Trials
 from coopsim.fit.survey import Survey
@@ -26,7 +26,7 @@ def drive(trials: Trials, survey: Survey, proposals: Proposals, *, first: bool =
                 trials.reports.pop(remedy.changes.stand_in, None)
                 done = trials.verify(remedy, survey, counts=counts)
                 ran = remedy.changes.stand_in
-                answer = Outcome(done, trials.failed.get(ran, ""), trials.reports.get(ran))
+                answer = TryOutcome(done, trials.failed.get(ran, ""), trials.reports.get(ran))
             case RunsOut(remedy):
                 report, _ = trials.run_once(remedy, survey, what=remedy.text)
                 answer = report is not None and report.outcome == "oom"

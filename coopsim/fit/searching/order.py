@@ -22,7 +22,7 @@ from coopsim.fit.remedies import (
 
 
 @dataclass(frozen=True)
-class Kind:
+class RemedyKind:
     """A kind of remedy. saves_bytes: the most that it may save of the script's need; runs: how many trying it takes.
 
     A run is the time of one of the unchanged script. `proposals` do nothing before they are driven.
@@ -33,7 +33,7 @@ class Kind:
     runs: float
 
 
-def by_gain(kinds: list[Kind], over_bytes: int) -> list[Kind]:
+def by_gain(kinds: list[RemedyKind], over_bytes: int) -> list[RemedyKind]:
     """Return the kinds by the share of `over_bytes` that they may save, per run; equal ones in the given order.
 
     Saving more than that gains nothing more. Those that may save all of it come before those that cannot.
@@ -43,14 +43,14 @@ def by_gain(kinds: list[Kind], over_bytes: int) -> list[Kind]:
     ['c', 'a', 'b']
     """
 
-    def gain(kind: Kind) -> tuple[bool, float]:
+    def gain(kind: RemedyKind) -> tuple[bool, float]:
         share = kind.saves_bytes / max(over_bytes, 1)
         return share >= 1, min(share, 1) / kind.runs
 
     return sorted(kinds, key=gain, reverse=True)
 
 
-def kinds(case: Case, batch: Batch | None, *, together: bool) -> list[Kind]:
+def kinds(case: Case, batch: Batch | None, *, together: bool) -> list[RemedyKind]:
     """Return all kinds, in the order of a search for the first that works (docs/fit.md, "Which card?").
 
     What each may save is read from what the unchanged script held at its peak. together: kinds are tried at the same
@@ -69,23 +69,27 @@ def kinds(case: Case, batch: Batch | None, *, together: bool) -> list[Kind]:
         whole, fewest, keeping = chained(whole, fewest, keeping), chained(), chained()
     of_fsdp = held.get("gathered_layers", 0) + held.get("buckets", 0)
     return [
-        Kind(unused.propose(case), held.get("unused", 0), runs=1),
-        Kind(settings.propose_allocator(case), everything, runs=1),  # proposed only where a replay says it suffices
-        Kind(whole, kept, runs=1),
-        Kind(fewest, kept, runs=7 if by_argument else 3),
-        *([] if batch is None else [Kind(microbatches.propose(case, batch), activations, runs=2)]),
-        Kind(precision.propose(case), activations / 2, runs=1),
-        Kind(settings.propose_others(case), max(2 * survey.logits_bytes, parameters), runs=1),
-        Kind(settings.propose_sharding(case), of_fsdp, runs=2),
-        Kind(compiled.propose(case), activations, runs=3),
-        Kind(optimizers.propose(case), held.get("optimizer_state", 0), runs=1),
-        Kind(loss.propose(case), loss.FUSED * survey.logits_bytes, runs=1),
-        Kind(keeping, kept, runs=7),
+        RemedyKind(unused.propose(case), held.get("unused", 0), runs=1),
+        RemedyKind(
+            settings.propose_allocator(case), everything, runs=1
+        ),  # proposed only where a replay says it suffices
+        RemedyKind(whole, kept, runs=1),
+        RemedyKind(fewest, kept, runs=7 if by_argument else 3),
+        *([] if batch is None else [RemedyKind(microbatches.propose(case, batch), activations, runs=2)]),
+        RemedyKind(precision.propose(case), activations / 2, runs=1),
+        RemedyKind(settings.propose_others(case), max(2 * survey.logits_bytes, parameters), runs=1),
+        RemedyKind(settings.propose_sharding(case), of_fsdp, runs=2),
+        RemedyKind(compiled.propose(case), activations, runs=3),
+        RemedyKind(optimizers.propose(case), held.get("optimizer_state", 0), runs=1),
+        RemedyKind(loss.propose(case), loss.FUSED * survey.logits_bytes, runs=1),
+        RemedyKind(keeping, kept, runs=7),
         # Whatever the weights are, a loss is often computed from logits in float32.
-        Kind(precision.propose_weights(case), (everything - 3 * survey.logits_bytes) / 2, runs=1),
-        Kind(cards.propose(case), everything - activations, runs=3),
-        Kind(chained(live.propose(case), offload.propose(case)), activations, runs=6),  # the second if the first fails
-        Kind(lora.propose(case), 0, runs=1),  # no remedy
+        RemedyKind(precision.propose_weights(case), (everything - 3 * survey.logits_bytes) / 2, runs=1),
+        RemedyKind(cards.propose(case), everything - activations, runs=3),
+        RemedyKind(
+            chained(live.propose(case), offload.propose(case)), activations, runs=6
+        ),  # the second if the first fails
+        RemedyKind(lora.propose(case), 0, runs=1),  # no remedy
     ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from coopsim.live.arena.cycle import Ints, cycle_of
 from coopsim.live.arena.requests import GRANULE, TO_THE_END, Requests
-from coopsim.planner.exact import FOUND, Search
+from coopsim.planner.exact import FOUND, ExactSearch
 from coopsim.planner.fit import fit, height
 from coopsim.planner.items import Items, lower_bound
 from coopsim.planner.sections import Keys, sections
@@ -145,7 +145,7 @@ def _length(hole: tuple[int, int]) -> int:
 
 def _search(items: Items, room: int) -> Ints | None:
     keys = Keys(items, sections(items))
-    search = Search(items, keys.sections)
+    search = ExactSearch(items, keys.sections)
     for work in _WORK:
         for order in (keys.order(kind) for kind in range(3)):
             outcome, _, offset, _ = search.below(room, order, round(work * len(items)), jump=True)

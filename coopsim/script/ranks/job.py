@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coopsim.observe.errors import CaptureError
 from coopsim.script.ranks import launcher, processes, stages, world
-from coopsim.script.running.start import Ran, Running, outputs, reports, say, variables
+from coopsim.script.running.start import RanProgram, Running, outputs, reports, say, variables
 from coopsim.script.script import Script
 from coopsim.script.task import Task
 
@@ -25,7 +25,7 @@ _OF_TWO, _OF_MORE = 544_000_000, 688_000_000
 
 def run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
-) -> tuple[world.World, list[Ran]]:
+) -> tuple[world.World, list[RanProgram]]:
     """Run the ranks that `script.ranks` names; return the job, with those that ran in `run`, and how each ended.
 
     `launch` is the command of the ranks, `running` receives their processes.
@@ -48,12 +48,12 @@ def run(
 
 def _stages(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...], running: Running
-) -> tuple[world.World, list[Ran]]:
+) -> tuple[world.World, list[RanProgram]]:
     """Run one rank per stage of a pipeline; of a long pipeline only the stages that differ."""
     many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
     how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
     say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
-    ran: dict[int, Ran] = {}
+    ran: dict[int, RanProgram] = {}
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         wanted = stages.first(len(pipeline))
         while wanted:
@@ -74,7 +74,7 @@ def _stages(
 
 def _run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
-) -> tuple[list[Ran], tuple[int, ...]]:
+) -> tuple[list[RanProgram], tuple[int, ...]]:
     """Run the ranks `job.run`, and return their ends, and ().
 
     If a rank ran alone and cannot, as it is a stage of a pipeline: return no ends, and the ranks of its pipeline.
@@ -101,7 +101,7 @@ def _run(
             if needed := stages.said(own):
                 return [], needed
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
-        return [Ran(rank, code, reports(folders[rank])) for rank, code in ended], ()
+        return [RanProgram(rank, code, reports(folders[rank])) for rank, code in ended], ()
 
 
 def of_rank(step_requests: str, rank: int) -> str:

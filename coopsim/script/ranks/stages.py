@@ -1,7 +1,8 @@
 """Pipelines: a rank reports that it cannot run alone; of a long one, the stages that differ are chosen to run.
 
-Stages are numbered along the pipeline, from 0. Their figures are peaks and the like (start.Ran.figures). Those between
-two stages with the same figures are assumed to be like them; where two differ, the one halfway between is run next.
+Stages are numbered along the pipeline, from 0. Their figures are peaks and the like (start.RanProgram.figures). Those
+between two stages with the same figures are assumed to be like them; where two differ, the one halfway between is run
+next.
 """
 
 import json

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.longrun.recorded import Recorded
-from coopsim.longrun.run import Card, Run
-from coopsim.longrun.verdict import Verdict, judge
+from coopsim.longrun.recorded import RecordedSteps
+from coopsim.longrun.run import Card, LongRun
+from coopsim.longrun.verdict import LongVerdict, judge
 from coopsim.observe.errors import CaptureError
 from coopsim.script.memory import ENDLESS, SURELY_ENOUGH
 from coopsim.script.ranks.job import of_rank
@@ -23,7 +23,7 @@ def card_of(report: Report, memory_bytes: int) -> Card:
     return Card(memory_bytes - beside, report.limit_bytes or 0)
 
 
-def recorded(report: Report, file: Path) -> list[tuple[Report, Recorded]]:
+def recorded(report: Report, file: Path) -> list[tuple[Report, RecordedSteps]]:
     """The requests of the steps of a run, which it has written to `file`; of a job: of each rank that ran.
 
     Raises CoopsimError if they cannot be replayed: several processes made them, or there is no record.
@@ -35,11 +35,11 @@ def recorded(report: Report, file: Path) -> list[tuple[Report, Recorded]]:
             raise CoopsimError("the steps cannot be replayed: several processes of the script, or of a rank, use a GPU")
         if not own.exists():
             raise CoopsimError("the steps cannot be replayed: the script's process left no record of them")
-        found.append((one, Recorded.load(own)))
+        found.append((one, RecordedSteps.load(own)))
     return found
 
 
-def worst(verdicts: Sequence[Verdict]) -> int:
+def worst(verdicts: Sequence[LongVerdict]) -> int:
     """Which rank's memory runs out first, or is reserved most of if none's does, given each one's verdict."""
     steps = [verdict.out.step if verdict.out else len(verdict.run) + 1 for verdict in verdicts]
     return min(range(len(verdicts)), key=lambda i: (steps[i], -verdicts[i].parts.reserved_bytes))
@@ -67,7 +67,9 @@ def judged(script: Script, report: Report, file: Path) -> Report:
     try:
         lengths = Path(script.lengths) if script.lengths else None
         verdicts = [
-            judge(Run(of, lengths, script.replay_steps), card_of(one, script.total_bytes), lambda _: None, helps=False)
+            judge(
+                LongRun(of, lengths, script.replay_steps), card_of(one, script.total_bytes), lambda _: None, helps=False
+            )
             for one, of in recorded(report, file)
         ]
     except CaptureError:
@@ -90,7 +92,7 @@ def judged(script: Script, report: Report, file: Path) -> Report:
     )
 
 
-def _smallest(run: Run, low: int, high: int, limit: int) -> int:
+def _smallest(run: LongRun, low: int, high: int, limit: int) -> int:
     """The fewest bytes with which a run is played to its end; with `high` it is, with less than `low` it is not."""
     while high - low > _TOLERANCE * high:
         middle = (low + high) // 2

@@ -97,7 +97,7 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
 
 def _start(
     script: Script, task: Task, running: Running, *, partial: bool = False
-) -> tuple[world.World | None, list[start.Ran]]:
+) -> tuple[world.World | None, list[start.RanProgram]]:
     """Run the command to its end, or, if it is a launcher, the ranks that it would start.
 
     Return the world, None for a program without ranks, and the ends of what was run.
@@ -148,7 +148,7 @@ def plugin_reports(script: Script) -> list[dict[str, Any]]:
     return said
 
 
-def _report(script: Script, ran: start.Ran) -> Report:
+def _report(script: Script, ran: start.RanProgram) -> Report:
     """Make the report of one rank from those of its processes. Raises CaptureError as `run` does."""
     code, reports = ran.code, ran.reports
     used = [report for report in reports if report.used]

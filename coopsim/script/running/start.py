@@ -25,7 +25,7 @@ _PATIENCE_S = 10
 
 
 @dataclass(frozen=True)
-class Ran:
+class RanProgram:
     """The end of a program, or of one rank of a job: its exit code, and the reports of its processes.
 
     `pipeline` is the number of ranks of its pipeline, if it was run as a stage of one, else 0; `alike` and `between`
@@ -84,7 +84,7 @@ class Running:
 
 def program(
     script: Script, task: Task, running: Running, *, partial: bool = False
-) -> tuple[launcher.Launch | None, Ran]:
+) -> tuple[launcher.Launch | None, RanProgram]:
     """Run the command to its end, and return what it would start, if it is a launcher, else None; and its end.
 
     partial: KeyboardInterrupt ends it with its next optimizer step and is raised again only if there is no report.
@@ -99,8 +99,8 @@ def program(
             except KeyboardInterrupt:
                 if not (partial and _ended_early(child, folder)):
                     raise
-                return None, Ran(0, child.returncode, reports(folder), interrupted=True)
-        return launcher.read(folder, environment), Ran(0, code, reports(folder))
+                return None, RanProgram(0, child.returncode, reports(folder), interrupted=True)
+        return launcher.read(folder, environment), RanProgram(0, code, reports(folder))
 
 
 def _ended_early(child: "subprocess.Popen[bytes]", folder: str) -> bool:

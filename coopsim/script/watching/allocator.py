@@ -19,7 +19,7 @@ def unmet() -> str:
     return _FOREIGN if torch.cuda.get_allocator_backend() == _DRIVERS else ""
 
 
-class Allocator(Probe):
+class AllocatorProbe(Probe):
     """Reports what was taken of the device, of which `device` tells, and what the allocator had to try again."""
 
     def __init__(self, device: Control) -> None:

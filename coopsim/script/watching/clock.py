@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import effects, torch_private
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.describe import COLLECTIVES
 from coopsim.observe.native import memory
 from coopsim.observe.torch_private import current_device, raw_stream
@@ -32,7 +32,7 @@ _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 class Clock:
     """Reports ops, Inductor's kernels and sleeps to the phantom's clock, from now to the end of the process."""
 
-    def __init__(self, control: Control, model: CostModel) -> None:
+    def __init__(self, control: Control, model: OpCostModel) -> None:
         self._control, self._model = control, model
         self._groups = 0
         self._costed: Callable[[int], object] = lambda _: None

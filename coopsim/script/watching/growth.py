@@ -20,7 +20,7 @@ from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
 from coopsim.script.process import ProcessReport
 from coopsim.script.watching import holders, places
-from coopsim.script.watching.peaks import Peaks
+from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 
 _FIRST = 3  #: the step with whose end later ones are compared: lazily made state is there by then
@@ -35,7 +35,7 @@ _Maker = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Held:
+class GrowingStorages:
     """Storages of one maker, of which every step leaves more: by how many bytes per step, and the line that makes them.
 
     `op` and `module` made them; `place` is file:line of the user's, "" if it is not known.
@@ -58,11 +58,11 @@ class Grown:
     first: int
     last: int
     bytes_per_step: int
-    held: tuple[Held, ...]
+    held: tuple[GrowingStorages, ...]
     kept_in: tuple[holders.Holder, ...]
 
 
-class Growth(Probe):
+class GrowthProbe(Probe):
     """Follows the ends of steps. `recorder` sees the program's ops and has the account of its storages.
 
     `peaks` knows how many bytes PyTorch's allocator has in use at the end of a step.
@@ -70,7 +70,7 @@ class Growth(Probe):
 
     name = "growth"
 
-    def __init__(self, recorder: Any, peaks: Peaks) -> None:
+    def __init__(self, recorder: Any, peaks: PeakProbe) -> None:
         self._peaks = peaks
         self._recorder, self._ledger = recorder, recorder.ledger
         self._ends: list[int] = []  # the newest serial at the end of each step
@@ -191,7 +191,7 @@ class Growth(Probe):
         for maker, nbytes in sorted(more.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]:
             if nbytes // steps:
                 seen = lines.get(maker) or self._makers.get(maker) or Counter({"": 0})
-                held.append(Held(*maker, seen.most_common(1)[0][0], nbytes // steps))
+                held.append(GrowingStorages(*maker, seen.most_common(1)[0][0], nbytes // steps))
         return Grown(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
 
     def _is_kept(self, kept: set[int]) -> "holders.IsKept":

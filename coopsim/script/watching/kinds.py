@@ -16,7 +16,7 @@ from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
 from coopsim.script.process import ProcessReport
 from coopsim.script.watching.kept import Unused
-from coopsim.script.watching.peaks import Peaks
+from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 from coopsim.types import Phase, Role
 
@@ -51,7 +51,7 @@ class Kinds(Probe):
 
     name = "peak_by_kind"
 
-    def __init__(self, recorder: Any, peaks: Peaks, unused: Unused) -> None:
+    def __init__(self, recorder: Any, peaks: PeakProbe, unused: Unused) -> None:
         self._recorder, self._ledger, self._peaks, self._unused = recorder, recorder.ledger, peaks, unused
         self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
 

@@ -31,7 +31,7 @@ _OWN = tuple(f"{Path(__file__).parents[2] / package}/" for package in ("script",
 _WRAPPERS = ("torch/_compile.py", "torch/_dynamo/eval_frame.py")
 
 
-class Snapshot(Probe):
+class SnapshotProbe(Probe):
     """Writes the snapshot to the file `path`."""
 
     name = "snapshot"

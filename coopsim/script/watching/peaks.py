@@ -26,7 +26,7 @@ _KINDS = ("allocated", "reserved", "requested")
 Figures = dict[str, int]
 
 
-class Peaks(Probe):
+class PeakProbe(Probe):
     """Follows peaks in bytes. `run`: of the run so far. `first`, `last`: of the first and of the latest other step.
 
     `phases` has the peaks of each part of the run: "load", until a module is first called with gradients; "first step"

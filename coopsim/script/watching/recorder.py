@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from coopsim.observe import describe
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device
 from coopsim.observe.effects import tensors
 from coopsim.observe.interpose.library import DESCRIBE, STREAM, DeviceCalls, load
@@ -35,7 +35,7 @@ class ScriptRecorder(Recorder):
 
     supports_higher_order_operators = True  # such as DTensor's random ops
 
-    def __init__(self, device: Device, model: CostModel, clock_: clock.Clock) -> None:
+    def __init__(self, device: Device, model: OpCostModel, clock_: clock.Clock) -> None:
         super().__init__(device, model)
         self._time = clock_
         self._running = "", ""
@@ -130,7 +130,7 @@ def _is_fake(types: Any) -> bool:
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 
-def _describer(for_python: frozenset[str], model: CostModel) -> Callable[[bytes, bytes, Any], None]:
+def _describer(for_python: frozenset[str], model: OpCostModel) -> Callable[[bytes, bytes, Any], None]:
     def say(name: bytes, overload: bytes, found: Any) -> None:
         func = op_overload(name.decode(), overload.decode())
         if func is None:

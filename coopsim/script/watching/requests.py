@@ -69,7 +69,7 @@ class StepRequests(Probe):
         shapes = tuple(tuple(of) for of in self._shapes)
         rows = np.array(self._rows, np.int64).reshape(-1, 4)
         marks = np.array(self._marks, np.int64).reshape(-1, 2)
-        recorded.Recorded(rows, marks, shapes, self._conf, torch.__version__, self._unmet).save(self._path)
+        recorded.RecordedSteps(rows, marks, shapes, self._conf, torch.__version__, self._unmet).save(self._path)
 
     # -- marks ---------------------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class StepRequests(Probe):
             self._unmet = else_
 
 
-class Requests(Probe):
+class RequestsProbe(Probe):
     """Writes all requests of this process to `path`, as a NumPy file.
 
     The array is int64 of shape (n, 2): a block's number, and its bytes, or -1 to free it. Nothing is written if there

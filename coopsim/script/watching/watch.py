@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from coopsim.observe import device_data, inductor
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import PhantomDevice
 from coopsim.observe.device_data import DeviceData
 from coopsim.observe.masks import Masks
@@ -18,20 +18,20 @@ from coopsim.phantom.control import Control, convolutions
 from coopsim.script.process import ProcessReport
 from coopsim.script.task import Task
 from coopsim.script.watching import allocator, kinds, places, probe
-from coopsim.script.watching.allocator import Allocator
+from coopsim.script.watching.allocator import AllocatorProbe
 from coopsim.script.watching.calls import Calls, InputSizes
 from coopsim.script.watching.clock import Clock
 from coopsim.script.watching.compilation import Compilation
 from coopsim.script.watching.ending import Ending
-from coopsim.script.watching.growth import Growth
+from coopsim.script.watching.growth import GrowthProbe
 from coopsim.script.watching.host import HostMemory
 from coopsim.script.watching.kept import KeptOutputs, Unused
 from coopsim.script.watching.kinds import Kinds
-from coopsim.script.watching.out_of_memory import OutOfMemories, Snapshot
-from coopsim.script.watching.peaks import Peaks
+from coopsim.script.watching.out_of_memory import OutOfMemories, SnapshotProbe
+from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder, watch_resizes
-from coopsim.script.watching.requests import Requests, StepRequests
+from coopsim.script.watching.requests import RequestsProbe, StepRequests
 from coopsim.script.watching.steps import Steps
 
 _VERSIONS = "torch", "transformers", "triton"
@@ -47,7 +47,7 @@ class Watch:
 
     def __init__(self, task: Task, folder: str) -> None:
         card, device = profiles.get(task.card), Control()
-        model = CostModel(card, task.precision)
+        model = OpCostModel(card, task.precision)
         recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, Clock(device, model))
         ledger, where = recorder.ledger, recorder.where
         data = recorder.answer_by(DeviceData(ledger, Masks.of(task.masks), places.here))
@@ -63,7 +63,7 @@ class Watch:
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
         calls = self.calls = Calls(lambda: where.backwards)
         self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
-        peaks, host = Peaks(calls), HostMemory()
+        peaks, host = PeakProbe(calls), HostMemory()
         unused = Unused(recorder, self.compilation, calls)
         outs = OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches)
         self._traced: Probe | None = None
@@ -77,16 +77,16 @@ class Watch:
             self._traced = TraceOfSteps(task, recorder)
             self._probes.append(self._traced)
         else:
-            self._probes += [_Forgets(where), Growth(recorder, peaks)]
+            self._probes += [_Forgets(where), GrowthProbe(recorder, peaks)]
         self._probes += [unused, KeptOutputs(ledger, calls), InputSizes(calls), calls, host, self.compilation]
-        self._probes += [Allocator(device), outs, _Recorder(recorder, watched=task.watched)]
+        self._probes += [AllocatorProbe(device), outs, _Recorder(recorder, watched=task.watched)]
         if not task.trace:
             self._probes.append(Kinds(recorder, peaks, unused))
-        snapshots = [Snapshot(task.snapshot)] if task.snapshot else []
-        requests = [Requests(task.requests)] if task.requests else []
+        snapshots = [SnapshotProbe(task.snapshot)] if task.snapshot else []
+        requests = [RequestsProbe(task.requests)] if task.requests else []
         self._probes += [*snapshots, *requests]
         #: PyTorch keeps one history: it is recorded as the first of these needs it.
-        self._histories: list[Snapshot | StepRequests | Requests] = [*snapshots, *steps_seen, *requests]
+        self._histories: list[SnapshotProbe | StepRequests | RequestsProbe] = [*snapshots, *steps_seen, *requests]
         self._probes += [Ending(task.ends_after, folder), steps]
         for one in self._probes:
             one.install()

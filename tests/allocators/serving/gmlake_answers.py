@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from coopsim.allocators.serving.gmlake import GIB, GMLake, Handle, Options
-from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.allocators.serving.gmlake import GIB, GMLake, GmlakeOptions, Handle
+from coopsim.allocators.serving.result import ServingOutOfMemory
 from coopsim.types import MIB
 
 #: ("a", number, bytes, stream), ("f", number), ("r", number, stream), ("e",), ("t", ticks), ("d", ticks): the letters
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
     faults: int
 
 
-def answers(ops: Iterable[Op], options: Options) -> Iterator[Answer]:
+def answers(ops: Iterable[Op], options: GmlakeOptions) -> Iterator[Answer]:
     """One for each request; what is done with a refused allocation is left out, but answered."""
     g = GMLake(options)
     held: dict[int, Handle] = {}
@@ -34,7 +34,7 @@ def answers(ops: Iterable[Op], options: Options) -> Iterator[Answer]:
         if op == "a":
             try:
                 held[x[0]] = g.take(x[1], x[2])
-            except OutOfMemory:
+            except ServingOutOfMemory:
                 refused = 1
         elif op == "f" and x[0] in held:
             g.give_back(held.pop(x[0]))
@@ -51,12 +51,12 @@ def answers(ops: Iterable[Op], options: Options) -> Iterator[Answer]:
         yield Answer(now["reserved"], active, g.meter.device_allocs, s.made, s.mapped_chunks, refused, s.faults)
 
 
-def draw(seed: int) -> tuple[list[Op], Options]:
+def draw(seed: int) -> tuple[list[Op], GmlakeOptions]:
     """Requests within some bytes, often near those of the device, and settings that make every rule matter."""
     dice = random.Random(f"gmlake {seed}")
     memory = dice.choice([None, 100, 200, 400, 1000])
     most = int((memory or dice.choice([100, 300, 1000])) * dice.choice([0.6, 0.8, 0.95])) * MIB
-    options = Options(
+    options = GmlakeOptions(
         frag_limit=dice.choice([2, 2, 4, 16, 64]) * MIB,
         reuse_limit=dice.choice([1, 1.5, 2, 10, 10]),
         defrag_level=dice.choice([0, 0, 0, 1, 2, 3, 5]),

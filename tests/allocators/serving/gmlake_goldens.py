@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coopsim.allocators.serving.gmlake import Options, run
+from coopsim.allocators.serving.gmlake import GmlakeOptions, run
 from coopsim.files import replacing
 from coopsim.requests import Requests
 from coopsim.requests_of import of_trace
@@ -40,7 +40,7 @@ def of_traces(names: Iterable[str]) -> Iterator[list[str]]:
     for name in names:
         requests = requests_of(name)
         for limit in LIMITS:
-            found = run(requests, Options(frag_limit=limit * MIB))
+            found = run(requests, GmlakeOptions(frag_limit=limit * MIB))
             peaks, count = (found.peak_reserved, found.peak_active, found.device_allocs), found.details
             counts = (count["stitches"], count["mapped_chunks"], 0, count["faults"])
             yield [f"{name} {limit}", *map(str, (len(requests), *peaks, *counts)), ""]

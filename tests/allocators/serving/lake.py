@@ -1,14 +1,14 @@
 """GMLake for scenarios by hand, and what must hold of it after any requests."""
 
-from coopsim.allocators.serving.gmlake import CHUNK, GMLake, Options, PBlock
-from coopsim.allocators.serving.plain import Held
-from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.allocators.serving.gmlake import CHUNK, GMLake, GmlakeOptions, PBlock
+from coopsim.allocators.serving.plain import BlockInUse
+from coopsim.allocators.serving.result import ServingOutOfMemory
 
 MIB = 1 << 20
 
 
 def lake(**options: object) -> GMLake:
-    return GMLake(Options(**({"frag_limit": 64 * MIB} | options)))  # type: ignore[arg-type]
+    return GMLake(GmlakeOptions(**({"frag_limit": 64 * MIB} | options)))  # type: ignore[arg-type]
 
 
 def islands(g: GMLake, *sizes: int) -> list[list[PBlock]]:
@@ -23,12 +23,12 @@ def reserved(g: GMLake) -> int:
     return g.meter.now["reserved"] // MIB
 
 
-def mib(handle: list[PBlock] | Held) -> list[int]:
+def mib(handle: list[PBlock] | BlockInUse) -> list[int]:
     assert isinstance(handle, list)
     return [len(block.chunks) * CHUNK // MIB for block in handle]
 
 
-def check(g: GMLake, held: list[list[PBlock] | Held]) -> None:
+def check(g: GMLake, held: list[list[PBlock] | BlockInUse]) -> None:
     """Every chunk is in one block, in use exactly if one handle has it; counts agree; neighbours are linked."""
     used: set[int] = set()
     for handle in held:
@@ -57,6 +57,6 @@ def check(g: GMLake, held: list[list[PBlock] | Held]) -> None:
 def refused(g: GMLake, nbytes: int, stream: int = 0) -> bool:
     try:
         g.take(nbytes, stream)
-    except OutOfMemory:
+    except ServingOutOfMemory:
         return True
     return False

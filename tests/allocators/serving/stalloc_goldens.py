@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from coopsim.allocators.serving import release
-from coopsim.allocators.serving.layout import Options
+from coopsim.allocators.serving.layout import LayoutOptions
 from coopsim.allocators.serving.planned import run
 from coopsim.files import replacing
 from coopsim.kernel.rows import ALLOCATE, KIND
@@ -45,7 +45,7 @@ def rows(names: Iterable[str] = TRACES) -> list[dict[str, str]]:
     for name in names:
         for planned in range(1, 6 if name in DIFFERENT else 3):
             requests = requests_of(name, 5 if name in DIFFERENT else 3)
-            result = run(requests, Options(steps=planned))
+            result = run(requests, LayoutOptions(steps=planned))
             plan = result.details["plan_bytes"] - result.details["plan_bound"]
             row = {"trace": name, "steps_planned": planned, "bound": requests.peak_bytes(512)}
             row |= {"reserved": result.peak_reserved, "plan_above_bound": plan}
@@ -57,7 +57,7 @@ def released_rows() -> list[dict[str, str]]:
     """The same of `planned:release`, where steps differ."""
     found = []
     for name, reuse in (("spos", False), ("moe", False), ("moe", True)):
-        result = release.run(requests_of(name, 5), release.Settings(reuse=reuse))
+        result = release.run(requests_of(name, 5), release.ReleaseSettings(reuse=reuse))
         row = {"trace": name, "reuse": int(reuse), "reserved": result.peak_reserved, **result.details}
         found.append({key: str(value) for key, value in row.items()})
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coopsim.allocators.caching.trial import attempt
-from coopsim.allocators.serving import SERVING, OutOfMemory, caching
+from coopsim.allocators.serving import SERVING, ServingOutOfMemory, caching
 from coopsim.requests_of import of_trace
 from coopsim.trace import Trace
 from coopsim.trace.synth import make
@@ -16,15 +16,15 @@ from coopsim.trace.synth import make
 @pytest.mark.parametrize("conf", ["", "expandable_segments:True", "roundup_power2_divisions:4"])
 def test_same_as_request_by_request(conf: str) -> None:
     trace = make("synth:unet:4")
-    found = caching.run(of_trace(trace, iterations=2), caching.Options(conf=conf))
+    found = caching.run(of_trace(trace, iterations=2), caching.CachingOptions(conf=conf))
     alone = attempt(of_trace(trace, iterations=2), "2.15.0", conf)
     assert (found.peak_reserved, found.peak_allocated) == (alone.peak_reserved_bytes, alone.peak_allocated_bytes)
     assert found.peak_reserved >= found.peak_allocated >= found.peak_requested > 0
 
 
 def test_out_of_memory(bert: Trace) -> None:
-    with pytest.raises(OutOfMemory):
-        caching.run(of_trace(bert, layout=False), caching.Options(memory=20 << 30))
+    with pytest.raises(ServingOutOfMemory):
+        caching.run(of_trace(bert, layout=False), caching.CachingOptions(memory=20 << 30))
 
 
 def test_command_line_compares(coopsim: Any) -> None:

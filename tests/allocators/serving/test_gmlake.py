@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from coopsim.allocators.serving.gmlake import GIB, Options, PBlock, run
-from coopsim.allocators.serving.plain import Held
-from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.allocators.serving.gmlake import GIB, GmlakeOptions, PBlock, run
+from coopsim.allocators.serving.plain import BlockInUse
+from coopsim.allocators.serving.result import ServingOutOfMemory
 from coopsim.requests_of import of_trace
 from coopsim.trace import TraceBuilder
 from tests.allocators.serving.lake import MIB, check, islands, lake, mib, reserved
@@ -28,7 +28,7 @@ def test_blocks_are_whole_chunks_and_small_ones_are_not() -> None:
     assert mib(g.take(MIB + 1)) == [2]
     assert reserved(g) == 20
     small = g.take(MIB)
-    assert isinstance(small, Held)
+    assert isinstance(small, BlockInUse)
     assert (small.block.bytes, reserved(g)) == (MIB, 22)
 
 
@@ -139,11 +139,11 @@ def test_a_full_device() -> None:
     g.give_back(a)
     assert mib(g.take(90 * MIB)) == [90]  # the segment of 60 goes back first
     assert (reserved(g), g.meter.device_frees) == (90, 1)
-    with pytest.raises(OutOfMemory) as e:
+    with pytest.raises(ServingOutOfMemory) as e:
         g.take(20 * MIB)
     assert (e.value.needed, e.value.reserved, e.value.memory) == (20 * MIB, 90 * MIB, 100 * MIB)
     g.take(MIB)
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(ServingOutOfMemory):
         [g.take(MIB) for _ in range(20)]
 
 
@@ -201,7 +201,7 @@ def test_invariants(seed: int) -> None:
         exact_deficit=realloc,  # as released, realloc refuses requests that would fit
         memory=None if plain else dice.choice([None, 300 * MIB]),
     )
-    held: dict[int, list[PBlock] | Held] = {}
+    held: dict[int, list[PBlock] | BlockInUse] = {}
     told: list[tuple[int, int]] = []
     for item in range(250):
         if held and dice.random() < 0.45:
@@ -211,7 +211,7 @@ def test_invariants(seed: int) -> None:
         n = 2 * dice.choice([1, 2, 3, 5, 8, 20])
         try:
             held[item] = g.take(n * MIB if plain or dice.random() < 0.9 else 5000)
-        except OutOfMemory:
+        except ServingOutOfMemory:
             assert g.meter.now["allocated"] + n * MIB > 300 * MIB - 140 * MIB
             continue
         told.append((item, n))
@@ -239,4 +239,4 @@ def test_a_stream() -> None:
     found = run(of_trace(b.build({})))
     assert (found.peak_reserved, found.peak_active, found.device_allocs) == (620 * MIB, 620 * MIB, 3)
     assert found.details["stitches"] == 1
-    assert run(of_trace(b.build({})), Options(frag_limit=NEVER)).peak_reserved == 1220 * MIB
+    assert run(of_trace(b.build({})), GmlakeOptions(frag_limit=NEVER)).peak_reserved == 1220 * MIB

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.allocators.serving.gmlake import Options
+from coopsim.allocators.serving.gmlake import GmlakeOptions
 from tests.allocators.serving.gmlake_answers import Op, answers
 from tests.allocators.serving.gmlake_goldens import requests_of
 
@@ -43,7 +43,7 @@ def test_traces() -> None:
     assert found
     for row in found:
         ops = trace_ops(row["trace"], row["steps"])
-        got = list(answers(ops, Options(frag_limit=int(row["frag_limit"]))))
+        got = list(answers(ops, GmlakeOptions(frag_limit=int(row["frag_limit"]))))
         peaks = [max(a.reserved for a in got), max(a.active for a in got)]
         last = got[-1]
         assert [len(ops), *peaks, last.stitches, last.stitched_chunks, last.segments] == integers(
@@ -58,7 +58,7 @@ def test_events() -> None:
     for (trace, steps, limit), part in itertools.groupby(found, lambda r: (r["trace"], r["steps"], r["frag_limit"])):
         wanted = [integers(row, "row reserved active segments_made stitches stitched_chunks") for row in part]
         got, before = [], (0, 0, 0)
-        for at, a in enumerate(answers(trace_ops(trace, steps), Options(frag_limit=int(limit)))):
+        for at, a in enumerate(answers(trace_ops(trace, steps), GmlakeOptions(frag_limit=int(limit)))):
             if (a.reserved, a.segments, a.stitches) != before:
                 got.append([at, *a[:5]])
             before = (a.reserved, a.segments, a.stitches)
@@ -80,8 +80,8 @@ def op(row: Row) -> Op:
     return ("a", *integers(row, "id bytes stream")) if row["op"] == "a" else ("f", int(row["id"]))
 
 
-def options(row: Row) -> Options:
-    return Options(
+def options(row: Row) -> GmlakeOptions:
+    return GmlakeOptions(
         frag_limit=int(row["frag_limit"]),
         reuse_limit=float(row["reuse_limit"]),
         defrag_level=int(row["defrag_level"]),

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from coopsim.allocators.serving.gmlake import GIB, GMLake, Options
-from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.allocators.serving.gmlake import GIB, GMLake, GmlakeOptions
+from coopsim.allocators.serving.result import ServingOutOfMemory
 from coopsim.types import CoopsimError
 from tests.allocators.serving.lake import MIB, check, islands, lake, mib, refused, reserved
 
@@ -70,7 +70,7 @@ def test_realloc_stitches_at_level_four() -> None:
 
 def test_the_saner_rule_needs_realloc() -> None:
     with pytest.raises(CoopsimError, match=r"exact_deficit changes what realloc does; set realloc, too"):
-        Options(exact_deficit=True)
+        GmlakeOptions(exact_deficit=True)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -90,7 +90,7 @@ def test_invariants_of_the_released_realloc(seed: int) -> None:
             g.empty_cache()
         try:
             held.append(g.take(2 * dice.choice([1, 2, 3, 5, 8, 20]) * MIB, dice.randrange(2)))
-        except OutOfMemory:
+        except ServingOutOfMemory:
             continue
         if dice.random() < 0.1:
             g.record_stream(held[-1], 2)

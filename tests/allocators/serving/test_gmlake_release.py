@@ -4,8 +4,8 @@ import pytest
 
 from coopsim.allocators.serving.gmlake import GIB, run
 from coopsim.allocators.serving.gmlake_blocks import PBlocks, SBlocks
-from coopsim.allocators.serving.gmlake_chunks import Clock
-from coopsim.allocators.serving.result import Meter
+from coopsim.allocators.serving.gmlake_chunks import TickClock
+from coopsim.allocators.serving.result import ServingMeter
 from coopsim.requests import Writer
 from coopsim.types import CoopsimError
 from tests.allocators.serving.lake import MIB, check, islands, lake, mib, refused, reserved
@@ -178,7 +178,7 @@ def test_a_segment_goes_while_an_sblock_that_maps_it_is_handed_out() -> None:
 def test_a_walk_that_removes_skips() -> None:
     """Of three sBlocks on the only chunk of a segment that goes, the second stays; it crashes when it is used."""
     for used in (False, True):
-        blocks, s = PBlocks(Meter()), SBlocks()
+        blocks, s = PBlocks(ServingMeter()), SBlocks()
         small, other = blocks.segment(2 * MIB, 0), blocks.segment(4 * MIB, 0)
         for _ in range(3):
             s.stitch([other, small], 0)
@@ -188,7 +188,7 @@ def test_a_walk_that_removes_skips() -> None:
             assert s.idle(2, 10, 0) is s.all[0]  # the chunks that are there
             assert s.idle(3, 10, 0) is None
         else:
-            s.collect(Clock())
+            s.collect(TickClock())
         assert (s.all, s.kept, s.faults) == ([], 0, used)
 
 

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from coopsim.allocators.serving.layout import Lifetime, Options, lay_out
-from coopsim.allocators.serving.plain import Held
-from coopsim.allocators.serving.planned import Place, Planned, run
-from coopsim.allocators.serving.result import OutOfMemory
+from coopsim.allocators.serving.layout import LayoutOptions, Lifetime, lay_out
+from coopsim.allocators.serving.plain import BlockInUse
+from coopsim.allocators.serving.planned import Place, PlannedAllocator, run
+from coopsim.allocators.serving.result import ServingOutOfMemory
 from coopsim.requests import Requests
 from coopsim.requests_of import of_trace
 from coopsim.trace import Trace, TraceBuilder, load
@@ -41,9 +41,9 @@ def trace(*sizes: tuple[int, int]) -> Trace:
     return b.build({})
 
 
-def serve(requests: Requests, allocator: Planned) -> None:
+def serve(requests: Requests, allocator: PlannedAllocator) -> None:
     """Serve all, and look after each request whether two have the same byte of the pool."""
-    held: dict[int, Place | Held] = {}
+    held: dict[int, Place | BlockInUse] = {}
     now = -1
     for take, item, nbytes, stream, number, phase, site in requests.memory():
         if number > now:
@@ -57,12 +57,12 @@ def serve(requests: Requests, allocator: Planned) -> None:
         assert places == allocator.used
         assert all(a.end <= b.address for a, b in itertools.pairwise(places))
         assert not places or places[-1].end <= allocator.height
-        blocks = [(id(h.pool), h.block.address) for h in held.values() if isinstance(h, Held)]
+        blocks = [(id(h.pool), h.block.address) for h in held.values() if isinstance(h, BlockInUse)]
         assert len(blocks) == len(set(blocks))
 
 
 def test_classes() -> None:
-    layout = lay_out(of_trace(trace((6, 8))), Options())
+    layout = lay_out(of_trace(trace((6, 8))), LayoutOptions())
     assert [str(kind) for kind in layout.lifetime] == ["persistent", "group", "temporary", "group", "group"]
     assert layout.bytes_of(Lifetime.GROUP) == 18 * MIB
     assert layout.plan.height == layout.plan.lower_bound == 28 * MIB
@@ -84,15 +84,15 @@ def test_smaller_than_planned_takes_the_place_of_its_site() -> None:
 
 def test_what_was_not_planned_reuses_what_the_plan_leaves_free() -> None:
     """An op that the planned step did not have, before its large activation: above the weight and the small one."""
-    layout = lay_out(of_trace(trace((6, 8))), Options())
-    allocator = Planned(layout)
+    layout = lay_out(of_trace(trace((6, 8))), LayoutOptions())
+    allocator = PlannedAllocator(layout)
     allocator.begin(0)
     weight, x = (allocator.take(n * MIB, phase=p, site=s) for n, p, s in ((10, -1, 0), (6, 0, 1)))
     assert isinstance(weight, Place)
     assert isinstance(x, Place)
     assert allocator.count["planned"] == 2
     none = allocator.take(20 * MIB, phase=0, site=99)
-    assert isinstance(none, Held)
+    assert isinstance(none, BlockInUse)
     allocator.begin(0)
     allocator.pending[:] = False
     reused = allocator.take(12 * MIB, phase=0, site=99)
@@ -109,17 +109,17 @@ def test_larger_than_planned_falls_back() -> None:
 
 def test_more_steps_are_planned_if_asked_for() -> None:
     requests = of_trace(trace((6, 8), (6, 90), (1, 1)))
-    found = run(requests, Options(steps=2))
+    found = run(requests, LayoutOptions(steps=2))
     assert found.details["planned"] == 1 + 3 * 4  # the third step is smaller than the second
     assert found.peak_reserved == 110 * MIB
 
 
 def test_a_full_device() -> None:
     requests = of_trace(trace((6, 8), (6, 90)))
-    with pytest.raises(OutOfMemory):
-        run(requests, Options(memory=20 * MIB))
-    with pytest.raises(OutOfMemory):
-        run(requests, Options(memory=100 * MIB))
+    with pytest.raises(ServingOutOfMemory):
+        run(requests, LayoutOptions(memory=20 * MIB))
+    with pytest.raises(ServingOutOfMemory):
+        run(requests, LayoutOptions(memory=100 * MIB))
 
 
 def test_own_memory_is_lent_only_to_what_is_not_much_smaller() -> None:
@@ -130,9 +130,9 @@ def test_own_memory_is_lent_only_to_what_is_not_much_smaller() -> None:
     b.free(small)
     b.op("aten.mm.default", creates=[large])
     b.free(large)
-    layout = lay_out(of_trace(b.build({})), Options())
+    layout = lay_out(of_trace(b.build({})), LayoutOptions())
     for asked, how in ((2, "fallback"), (30, "borrowed")):
-        allocator = Planned(layout)
+        allocator = PlannedAllocator(layout)
         allocator.begin(0)
         allocator.take(asked * MIB, phase=1, site=99)
         assert {key: n for key, n in allocator.count.items() if n} == {how: 1}
@@ -144,15 +144,15 @@ def test_nothing_is_handed_out_twice(seed: int) -> None:
     dice = random.Random(seed)
     sizes = [(dice.choice([1, 2, 6, 8]), dice.choice([1, 5, 9, 30])) for _ in range(8)]
     requests = of_trace(trace(*sizes))
-    serve(requests, Planned(lay_out(requests, Options())))
+    serve(requests, PlannedAllocator(lay_out(requests, LayoutOptions())))
 
 
 @pytest.mark.parametrize("name", [pytest.param("spos", marks=pytest.mark.slow), "moe"])
 def test_recorded_dynamic_traces(name: str) -> None:
     requests = of_trace(load(ROOT / "traces" / f"{name}.parquet"), layout=False)
-    layout = lay_out(requests, Options())
+    layout = lay_out(requests, LayoutOptions())
     assert layout.plan.optimal
-    allocator = Planned(layout)
+    allocator = PlannedAllocator(layout)
     serve(requests, allocator)
     assert allocator.count["reused"] > 0
 

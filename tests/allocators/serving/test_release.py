@@ -8,9 +8,9 @@ import pytest
 from coopsim.allocators.serving import experts
 from coopsim.allocators.serving.experts import Inside
 from coopsim.allocators.serving.places import Place
-from coopsim.allocators.serving.plain import Held, Segments
-from coopsim.allocators.serving.release import Released, Settings, run
-from coopsim.allocators.serving.result import Meter, OutOfMemory
+from coopsim.allocators.serving.plain import BlockInUse, Segments
+from coopsim.allocators.serving.release import Released, ReleaseSettings, run
+from coopsim.allocators.serving.result import ServingMeter, ServingOutOfMemory
 from coopsim.requests import Requests
 from coopsim.requests_of import of_trace
 from coopsim.trace import Trace, TraceBuilder, load
@@ -34,7 +34,7 @@ def trace(*steps: tuple[int, ...], tiny: int = 0) -> Trace:
     return b.build({})
 
 
-def counts(requests: Requests, settings: Settings | None = None) -> dict[str, int]:
+def counts(requests: Requests, settings: ReleaseSettings | None = None) -> dict[str, int]:
     details = run(requests, settings).details
     return {key: details[key] for key in ("planned", "mismatches", "occupied", "reused", "fallback")}
 
@@ -66,10 +66,10 @@ def test_a_request_of_another_size_alone_falls_back() -> None:
 
 def test_one_step_is_never_repeated() -> None:
     b = of_trace(trace((3, 5)))
-    allocator = Released(b, Settings())
+    allocator = Released(b, ReleaseSettings())
     for number in range(3):
         assert isinstance(allocator.take(number, 0, 0, 0), Place)
-    assert isinstance(allocator.take(1, 0, 1, 0), Held)
+    assert isinstance(allocator.take(1, 0, 1, 0), BlockInUse)
 
 
 def test_a_place_that_is_still_in_use() -> None:
@@ -85,7 +85,7 @@ def test_a_place_that_is_still_in_use() -> None:
 
 def test_small_requests_have_slots_of_their_own() -> None:
     requests = of_trace(trace((3, 5), tiny=2), iterations=2)
-    allocator = Released(requests, Settings())
+    allocator = Released(requests, ReleaseSettings())
     assert allocator.slots.total == 4  # two are alive at once
     for _ in range(5):
         allocator.slots.take()
@@ -96,7 +96,7 @@ def test_small_requests_have_slots_of_their_own() -> None:
 
 def test_large_blocks_of_the_fallback_are_whole() -> None:
     """PyTorch's rule of max_split_size, at 128 MiB."""
-    pool = Segments(Meter(), 512, 128 * MIB)
+    pool = Segments(ServingMeter(), 512, 128 * MIB)
     large = pool.make(150 * MIB, 150 * MIB)
     pool.give_back(large)
     assert pool.take(100 * MIB) is None  # it would have to be cut
@@ -111,11 +111,11 @@ def test_large_blocks_of_the_fallback_are_whole() -> None:
 
 def test_a_full_device() -> None:
     requests = of_trace(trace((3, 5, 4), (3, 5, 4), (7, 3, 5, 4)))
-    assert run(requests, Settings(memory=42 * MIB)).peak_reserved == 42 * MIB
-    with pytest.raises(OutOfMemory):
-        run(requests, Settings(memory=41 * MIB))
-    with pytest.raises(OutOfMemory):
-        run(requests, Settings(memory=20 * MIB))
+    assert run(requests, ReleaseSettings(memory=42 * MIB)).peak_reserved == 42 * MIB
+    with pytest.raises(ServingOutOfMemory):
+        run(requests, ReleaseSettings(memory=41 * MIB))
+    with pytest.raises(ServingOutOfMemory):
+        run(requests, ReleaseSettings(memory=20 * MIB))
 
 
 def mixture(*loads: int) -> Trace:
@@ -163,7 +163,7 @@ def test_experts_reuse_what_the_plan_leaves_free() -> None:
         b.free(x)
     requests = of_trace(b.build({}))
     assert counts(requests)["fallback"] == 3
-    found = counts(requests, Settings(reuse=True))
+    found = counts(requests, ReleaseSettings(reuse=True))
     assert (found["reused"], found["occupied"], found["fallback"]) == (3, 0, 0)
 
 
@@ -172,8 +172,8 @@ def test_experts_reuse_what_the_plan_leaves_free() -> None:
 def test_nothing_is_handed_out_twice(seed: int, reuse: bool) -> None:
     dice = random.Random(seed)
     requests = of_trace(mixture(*(dice.choice([1, 3, 8, 30]) for _ in range(6))))
-    allocator = Released(requests, Settings(reuse=reuse))
-    held: dict[int, Place | Held | None] = {}
+    allocator = Released(requests, ReleaseSettings(reuse=reuse))
+    held: dict[int, Place | BlockInUse | None] = {}
     for take, number, _, stream, step, phase, _ in requests.memory():
         if take:
             held[number] = allocator.take(number, stream, step, phase)
@@ -182,7 +182,7 @@ def test_nothing_is_handed_out_twice(seed: int, reuse: bool) -> None:
         places = sorted(place for place in held.values() if isinstance(place, Place))
         assert places == allocator.places.used
         assert all(a.end <= b.address for a, b in itertools.pairwise(places))
-        blocks = [(id(h.pool), h.block.address) for h in held.values() if isinstance(h, Held)]
+        blocks = [(id(h.pool), h.block.address) for h in held.values() if isinstance(h, BlockInUse)]
         assert len(blocks) == len(set(blocks))
     assert allocator.meter.now["allocated"] == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.allocators.serving import release
-from coopsim.allocators.serving.layout import Options, lay_out
+from coopsim.allocators.serving.layout import LayoutOptions, lay_out
 from coopsim.allocators.serving.plain import pages
 from coopsim.allocators.serving.planned import run
 from coopsim.types import MIB
@@ -34,14 +34,14 @@ def test_plans() -> None:
     found = rows("plans")
     assert found
     for row in found:
-        plan = lay_out(requests_of(row["trace"], 5), Options(steps=2)).plan
+        plan = lay_out(requests_of(row["trace"], 5), LayoutOptions(steps=2)).plan
         theirs = int(row["static_height"]) / int(row["static_peak_512"])
         assert plan.height / plan.lower_bound <= theirs + 1e-9, row
 
 
 def test_one_step_alone() -> None:
     for row in rows("planner_alone"):
-        plan = lay_out(requests_of(row["trace"], 5), Options()).plan
+        plan = lay_out(requests_of(row["trace"], 5), LayoutOptions()).plan
         assert plan.lower_bound <= int(row["lower_bound"]) <= int(row["height"]), row
         assert plan.height <= int(row["height"]), row
 
@@ -50,7 +50,7 @@ def test_memory_of_the_device() -> None:
     """Served as many steps, with as many planned: peak of what is taken of the device."""
     for row in rows("online"):
         requests = first_steps(requests_of(row["trace"], 5), int(row["steps_served"]))
-        ours = run(requests, Options(steps=int(row["steps_planned"])))
+        ours = run(requests, LayoutOptions(steps=int(row["steps_planned"])))
         assert ours.peak_reserved <= int(row["peak_device_bytes"]), (row, ours)
 
 
@@ -64,7 +64,7 @@ def test_its_rules() -> None:
         requests = first_steps(requests_of(row["trace"], 5), int(row["steps_served"]))
         reuse = "STALLOC_REUSE_STATIC=1" in row["settings"]
         largest = 100_000 if "max_split_size_mb" in row["settings"] else 128
-        ours = release.run(requests, release.Settings(reuse=reuse, max_split=largest * MIB))
+        ours = release.run(requests, release.ReleaseSettings(reuse=reuse, max_split=largest * MIB))
         theirs = int(row["peak_device_bytes"])
         assert ours.details["mismatches"] == int(row["mismatches"]), row
         if reuse or int(row["mismatches"]):

@@ -165,7 +165,7 @@ def main(name: str) -> None:
         keep.extend(rest)
         return step
 
-    cost_model = costs.CostModel(profiles.get("a100-80gb"), "fp32")
+    cost_model = costs.OpCostModel(profiles.get("a100-80gb"), "fp32")
     recorded = program.record(build, Cpu(), cost_model, "cpu", torch.default_generator, warmup=WARMUP)
     trace = recorded.trace
     loss = trace.creates[list(trace.name).index("aten.nll_loss_forward.default")][0]

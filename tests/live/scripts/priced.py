@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 from coopsim.live import Budget, device, session
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 
 device.is_timed = lambda _type: "events" in sys.argv  # type: ignore[assignment]
 
 
-class Cheap(CostModel):
+class Cheap(OpCostModel):
     def nanoseconds(self, name: str, call: Any) -> int:
         return super().nanoseconds(name, call) // (40 if "attention" in name else 1)
 
