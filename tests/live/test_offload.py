@@ -51,13 +51,14 @@ def test_the_observer_does_what_python_does(child: Runner, part: int) -> None:
 STATE = """
 from coopsim.live import planning, schedules
 from tests.live.compare import FastHost, compare
-cheapest, follow, early = schedules._cheapest, planning.Planning.follow, []
+cheapest, follow, early = schedules._cheapest, planning.Planning._plan, []
 def last(found, *how):  # the one that may offload state: the others cost no more on so fast a link
     return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found, *how)
-def noted(self, kind):
-    follow(self, kind)
-    if kind.plan is not None: early.append(len(kind.plan.early))
-schedules._cheapest, planning.Planning.follow = last, noted
+def noted(self, *of, **how):
+    plan = follow(self, *of, **how)
+    early.append(len(plan.early))
+    return plan
+schedules._cheapest, planning.Planning._plan = last, noted
 def one(name):
     early.clear()
     return compare(name, "45%", steps=6, offload=FastHost(state=True)) | {"early": max(early)}
