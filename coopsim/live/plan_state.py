@@ -66,7 +66,7 @@ class Tried:
         """These schedules wait for a trial, and from this margin on there are none."""
         return replace(self, waiting=waiting, infeasible_margin=infeasible_margin)
 
-    def settle(self) -> "Tried":
+    def forget(self) -> "Tried":
         """A plan is validated: what else was tried, or waits, does not matter any more."""
         return replace(self, failures=(), waiting=())
 
@@ -190,7 +190,7 @@ class Open(Followed):
         return OnTrial(candidate, plan, tried)
 
     def go_back(self, candidate: Candidate, plan: Plan) -> "Finished":
-        """The same, and no other is left to try: one that was followed before stays."""
+        """The same, and no other is left to try: steps go by an earlier one from now on."""
         return Finished(candidate, plan)
 
 
@@ -221,10 +221,10 @@ class OnTrial(Open):
 
     def validate(self, plan: Plan) -> "Validated":
         """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
-        return Validated(self.candidate, plan, self.tried.settle())
+        return Validated(self.candidate, plan, self.tried.forget())
 
     def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try: this one stays."""
+        """A step exceeded the budget, and no other plan is left to try."""
         return Finished(self.candidate, self.plan, self.kept)
 
 
@@ -240,7 +240,7 @@ class Validated(Open):
         return self
 
     def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try: this one stays."""
+        """A step exceeded the budget, and no other plan is left to try."""
         return Finished(self.candidate, self.plan, validated=True)
 
 

@@ -37,7 +37,7 @@ def candidate(margin: int) -> Candidate:
 FIRST, SECOND = candidate(1), candidate(2)
 TRIED = Tried(2, (Failure(False, 3, FIRST),), (SECOND,), 9)
 TRIAL = OnTrial(FIRST, PLAN, TRIED, kept=2, allocating=1)
-VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.settle()), Finished(FIRST, PLAN, kept=2)
+VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.forget()), Finished(FIRST, PLAN, kept=2)
 
 
 @pytest.mark.parametrize(("then", "state"), [
@@ -58,7 +58,7 @@ VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.settle()), Finished(FIRST, PL
     (TRIAL.refuse("no room"), Unplanned(margin=1, why="no room")),
     (VALIDATED.keep(), VALIDATED),
     (VALIDATED.retry(SECOND, OTHER, TRIED), OnTrial(SECOND, OTHER, TRIED)),
-    (VALIDATED.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED.settle())),
+    (VALIDATED.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED.forget())),
     (VALIDATED.finish(), Finished(FIRST, PLAN, validated=True)),
     (FINISHED.keep(), Finished(FIRST, PLAN, kept=3)),
     (FINISHED.validate(OTHER), Finished(FIRST, OTHER, kept=2, validated=True)),
