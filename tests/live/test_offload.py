@@ -134,9 +134,12 @@ from tests.live.compare import FastHost, compare
 HostArea.reserve = lambda self, nbytes: "the host gives nothing"
 found = compare("accumulated", "75%", steps=4, offload=FastHost())
 HostArea.reserve = reserve
-answer([found, compare("accumulated", "75%", steps=4, offload=FastHost(memory_bytes=1))])
+area = HostArea("cpu")
+grown = area.reserve(512), bool(area.reserve(1 << 62)), area.nbytes
+answer([found, compare("accumulated", "75%", steps=4, offload=FastHost(memory_bytes=1)), grown])
 """.replace("HostArea.reserve = lambda", "reserve = HostArea.reserve\nHostArea.reserve = lambda")
-    refused, tiny = child(text)
+    refused, tiny, grown = child(text)
+    assert grown == ["", True, 512]  # earlier plans keep what they copy to
     for report in (refused, tiny):
         assert report["same"]
         assert (report["offloads"], report["host_bytes"]) == (0, 0)
