@@ -111,3 +111,28 @@ def test_a_plan_that_is_priced_anew_gives_way_to_a_cheaper_one_also_in_the_backg
     assert here[:2] == here[2:4] == later[2:4]
     assert later[0] == later[1] > later[2] + 0.01
     assert here[4:] == later[4:] == [False, True]
+
+
+IN_ARENA = """
+from types import SimpleNamespace
+from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.plan_state import Candidate, OnTrial
+from coopsim.live.search import Question, Search, Wanted
+from coopsim.live.signatures import Signature
+signature = Signature(None, [], 1, 0)
+def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
+    placed = SimpleNamespace(next=lambda plan: SimpleNamespace(needed=410 - plan, bound=0))
+    return PlacedPlans(placed, lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none")
+def anew(most):
+    found = plans(most).ask(signature, Question(Wanted.ANEW, Search(None, "coop", 400), 0))
+    return found.plan, found.why
+one = plans(60)
+looked = [one.look_ahead(signature, OnTrial(Candidate(0, None), 0), 400) for _ in range(2)]
+answer([anew(60), anew(7), anew(-1), looked[0][1], looked[1], one.leaving(signature, 0, 100, 400, 3)[1],
+        one.leaving(signature, 90, 100, 400, 3)])
+"""
+
+
+def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Runner) -> None:
+    """Or the one with the least height. Its next steps are looked at once, and nearer margins tried after an excess."""
+    assert child(IN_ARENA) == [[15, ""], [7, ""], [None, "none"], 15, None, 50, None]
