@@ -117,16 +117,15 @@ class Planning:
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
         for signature, asked, found in self.background.answers() if self.background is not None else ():
-            valid = found is not None and (asked.wanted is Wanted.STORED or asked.search.limit == self.limit)
-            if isinstance(
-                signature.state, plan_state.Followed
-            ):  # priced anew, or planned here as the budget has changed
-                if found is not None and valid and asked.search.trace is signature.trace:
-                    self._improve(signature, found)
-            elif found is not None and valid:
+            planned = isinstance(signature.state, plan_state.Followed)  # priced anew, or here, as the budget changed
+            stored = asked.wanted is Wanted.STORED
+            if found is None or not (stored or asked.search.limit == self.limit):
+                if not (planned or stored):
+                    self.learn(signature)
+            elif not planned:
                 self._answered(signature, asked, found)
-            elif asked.wanted is not Wanted.STORED:
-                self.learn(signature)
+            elif asked.search.trace is signature.trace:
+                self._improve(signature, found)
 
     def is_asked(self, signature: Signature) -> bool:
         """Whether the background is still making a plan for a signature."""

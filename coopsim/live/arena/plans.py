@@ -27,7 +27,10 @@ class PlacedPlans:
         self._looked: WeakSet[Signature] = WeakSet()  # those whose next steps' places were checked once
 
     def ask(self, signature: Signature, question: Question) -> Found:
-        """A plan whose requests all have places; failing that, one with the least height of all tried."""
+        """A plan whose requests all have places; failing that, one with the least height of all tried.
+
+        A first plan leaves no more than that takes, whatever the question says.
+        """
         match question.wanted:
             case Wanted.CHEAPER:
                 return Found(None, "in an arena the plan stays")
