@@ -19,11 +19,11 @@ def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) ->
     told = told | {"arena": arena}
     if args.no_cache or args.plan is not None:
         return told
-    from coopsim.live import plan_cache, plan_file
+    from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
 
-    file = plan_cache.place(*_key(args, arena=arena))
-    plan_cache.trim(file.parent)
+    file = plan_file.cached(*_key(args, arena=arena))
+    plan_file.trim_cache(file.parent)
     told |= {"cache": str(file)}
     try:
         head = plan_file.load(file).header if file.exists() else None

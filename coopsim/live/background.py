@@ -1,7 +1,7 @@
 """Plans in a process of its own, while the program's steps go on. Knows no torch.
 
 It is started with the session, so that the planner's code is loaded, and compiled if need be, before the first
-question: a search for the first plan of a step signature.
+question.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coopsim.live import schedules
-from coopsim.live.search import FirstPlan, Found
+from coopsim.live.search import Found, Question
 from coopsim.live.signatures import Signature
 from coopsim.script.task import FOLDER
 from coopsim.trace import synth
@@ -27,15 +27,15 @@ _OF_SCRIPT = (FOLDER, "LD_PRELOAD", "LD_LIBRARY_PATH")
 
 
 class Background:
-    """A process that answers questions one after the other. `alive` is False once it has failed: nothing is answered.
+    """A PlanMaker whose process answers questions one after the other, and ends with this one, whatever it is doing.
 
-    It ends with this process, whatever it is doing.
+    `alive` is False once it has failed: nothing is answered.
     """
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="coopsim-"))  # nobody else's, so what is in it may be unpickled
         self._number = 0
-        self._asked: dict[Signature, tuple[int, FirstPlan]] = {}
+        self._asked: dict[Signature, tuple[int, Question]] = {}
         environment = {name: value for name, value in os.environ.items() if name not in _OF_SCRIPT}
         self._child = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "coopsim.live.background", str(self._folder)],
@@ -51,8 +51,8 @@ class Background:
         """Whether questions are answered."""
         return self._end.alive and self._child.poll() is None
 
-    def ask(self, signature: Signature, question: FirstPlan) -> None:
-        """Ask for the first plan of a signature, and return at once. An earlier question about it is forgotten."""
+    def ask(self, signature: Signature, question: Question) -> None:
+        """Ask for a plan of a signature, and return at once. An earlier question about it is forgotten."""
         self._number += 1
         self._asked[signature] = self._number, question
         _file(self._folder, self._number, "question").write_bytes(pickle.dumps(question))
@@ -65,7 +65,7 @@ class Background:
         """Whether a question about a signature, or any at all, has no answer yet that `answers` has given."""
         return bool(self._asked) if signature is None else signature in self._asked
 
-    def answers(self) -> Iterator[tuple[Signature, FirstPlan, Found | None]]:
+    def answers(self) -> Iterator[tuple[Signature, Question, Found | None]]:
         """The questions that were answered since, each once; with None for all that never will be."""
         alive = self.alive
         for signature, (number, question) in list(self._asked.items()):

@@ -136,5 +136,5 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "offloads": totals.offloads,
         "offloaded_bytes": totals.offloaded_bytes,
         "host_bytes": session.host_bytes,
-        "no_offload": session.planning.no_offload,
+        "no_offload": session.planning.offloading.why_not,
     }

@@ -2,6 +2,7 @@
 
 import gc
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import torch
@@ -56,6 +57,7 @@ def cost_model(device_type: str) -> OpCostModel:
     return OpCostModel(profiles.get(name), None)
 
 
+@cache
 def is_timed(device_type: str) -> bool:
     """Whether ops take time there that events measure: on a card. The phantom GPU's is that of its prices."""
     return device_type == "cuda" and not is_phantom()

@@ -50,7 +50,7 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self.times: StepTimes | None = None  #: of the trace's ops, if they are to be timed while Python follows
+        self._times: StepTimes | None = None
         self.bindings = Bindings()
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
@@ -69,8 +69,12 @@ class Follow:
         """Go on to the next entry, as the op of this one has run."""
         self.state[State.AT] += 1
 
-    def begin(self, observer: Observer | None) -> None:
-        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
+    def begin(self, observer: Observer | None, times: StepTimes | None = None) -> None:
+        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only.
+
+        times: what is to time the trace's ops; Python has to follow, then.
+        """
+        self._times = times
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
             observer.state[State.AT] = self.at
@@ -106,6 +110,10 @@ class Follow:
     def places(self) -> dict[TrackedStorage, int]:
         """The tracked storages that the plan has on the host at both ends of the step, and where in its area."""
         return {self.storages[s]: at for s, at in self.plan.on_host.items() if s in self.storages}
+
+    def read_times(self) -> Mapping[int, int] | None:
+        """The times of the trace's ops in ns, by number, if they were timed."""
+        return self._times.read() if self._times is not None else None
 
     def evict_offloaded(self) -> None:
         """At the end of the plan, leave on the host what it has there then."""
@@ -231,7 +239,7 @@ class Follow:
     def _timed(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         call = partial(row.func, *args, **kwargs)
         op = row.entry.op
-        return call if self.times is None or op < 0 else partial(self.times.run, op, call)
+        return call if self._times is None or op < 0 else partial(self._times.run, op, call)
 
     def _act(self, action: Action) -> None:
         storages = self.storages

@@ -66,10 +66,10 @@ class Following(State):
         """
         context, follow = self._context, self._follow
         context.room.go_by_plan(self._movable)
-        observer = context.observer
         if not self.signature.priced and follow.at <= self.signature.decided:
-            follow.times, observer = device.times(context.residency.device_type), None
-        follow.begin(observer if observer is not None and observer.inside else None)
+            follow.begin(None, device.times(context.residency.device_type))
+        else:
+            follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
 
@@ -158,7 +158,7 @@ class Following(State):
 
     def read_times(self) -> Mapping[int, int] | None:
         """The times of the trace's ops in ns, by number, if they were timed."""
-        return self._follow.times.read() if self._follow.times is not None else None
+        return self._follow.read_times()
 
     def _movable(self) -> Iterable[TrackedStorage]:
         return self.storages if self._follow.observed is None else ()

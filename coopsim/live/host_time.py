@@ -6,10 +6,9 @@ model before that (docs/live-measured.md).
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,21 +19,11 @@ from coopsim.types import Action
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
 AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
-PRICED_ON = "priced_on"  #: in a trace's header, the card on which its ops were timed
 MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell the host's time
 _LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
-_FACTOR, _BESIDES_NS = 100, 1_000_000  #: a time is not believed that is so many times the price, and this more
-
 COPY_NS = 120_000  #: of a copy to the host or back; on the phantom it takes the host 6.5 times what a plain op takes
 
 _COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
-
-
-class LoggedCall(Protocol):
-    """An entry of a step's op log."""
-
-    func: Any
-    shapes: Any  #: of its operands, of its results
 
 
 @dataclass(frozen=True)
@@ -127,30 +116,3 @@ class Pace:
     def of(self, plan: object) -> Sequence[int]:
         """The times of the latest steps by a plan, in ns."""
         return list(self.ns) if plan is not None and plan is self.plan else []
-
-
-def believed(price: Mapping[int, int], like: Mapping[int, Hashable], read: Mapping[int, int]) -> dict[int, int]:
-    """Costs of ops in ns: what was read of each; else the median of what was read of its like, or its price.
-
-    Keys are numbers of ops. like: what calls have in common that take as long, such as op and sizes. A reading is left
-    out that is more than 100 times the price and 1 ms more.
-    """
-    read = {op: ns for op, ns in read.items() if op in price and ns <= _FACTOR * price[op] + _BESIDES_NS}
-    found: dict[Hashable, list[int]] = {}
-    for op, ns in read.items():
-        found.setdefault(like.get(op), []).append(ns)
-    middle = {key: round(median(times)) for key, times in found.items() if key is not None}
-    return {op: read[op] if op in read else middle.get(like.get(op), ns) for op, ns in price.items()}
-
-
-def priced(
-    card: str, price: Mapping[int, int], entries: Mapping[int, LoggedCall], read: Mapping[int, int]
-) -> tuple[dict[int, int], dict[str, str]]:
-    """Costs of ops in ns by times that were read on a card (`believed`), and entries for the trace's header.
-
-    entries: of the op log, by number of the op, as are prices and times. Calls of one op on the same sizes are alike.
-    """
-    like = {number: (entry.func, *entry.shapes[:2]) for number, entry in entries.items()}
-    share = f"{len(like.keys() & read.keys())} of {len(like)} ops"
-    source = f"measured on {card}: CUDA events around {share} of one step, after a sleep; the rest by prices"
-    return believed(price, like, read), {PRICED_ON: card, "cost_source": source}

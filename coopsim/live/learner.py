@@ -12,9 +12,10 @@ from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_file import Header
-from coopsim.live.plan_state import PlanState
+from coopsim.live.plan_state import Unplanned
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
+from coopsim.live.replanning import StepTook
 from coopsim.live.residency import Residency
 from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.live.state import State
@@ -95,6 +96,7 @@ class Learner:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._cached, self._keeps = cached, keeps
         self._first: Signature | None = None  # the program's first step, if it was recorded
+        self._prepared = False  # a plan of it is sought for another start
         self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
 
     def take(self, planned: stored.Loaded, device_type: str) -> None:
@@ -102,7 +104,7 @@ class Learner:
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
-        self._planning.others = planned.others_bytes
+        self._planning.count_others(planned.others_bytes)
         self._known.add_planned(planned.signatures(device_type))
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
@@ -138,7 +140,7 @@ class Learner:
         if self._known.recognise(recorder.op_log, recorder.stays):
             return
         if step.meter is not None:
-            self._planning.others = step.meter.others(self._ledger)
+            self._planning.count_others(step.meter.others(self._ledger))
         if step.in_parts:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
@@ -148,7 +150,7 @@ class Learner:
             recorder.decided or 1,
             peak_bytes(trace, device.GRANULE),
             first,
-            PlanState(why=_FIRST if first and self._plans else ""),
+            Unplanned(why=_FIRST if first and self._plans else ""),
             recorder.stays,
         )
         self._known.saw(signature)
@@ -157,14 +159,15 @@ class Learner:
         elif first:  # no other will be like it
             self._first = signature
         else:
-            if self._share and self._cached and not any(one.state.kept for one in self._known.signatures):
+            if self._share and self._cached and not any(one.state.has_kept for one in self._known.signatures):
                 self._known.forget_all()  # the program is another than it was, and so is its largest step
             self._known.add(signature)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
             self._planning.learn(signature)
-            if self._keeps and self._first is not None and self._planning.first is None:
+            if self._keeps and self._first is not None and not self._prepared:
+                self._prepared = True
                 self._planning.prepare(self._first, now=False)
 
     def _find_limit(self) -> None:
@@ -173,17 +176,13 @@ class Learner:
         limit = amounts.parse(
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
         )
-        if limit != self._planning.limit:
-            self._planning.limit = limit
-            for signature in older:
-                signature.state.restart()
-                self._planning.plan(signature)
+        self._planning.rebudget(limit, older)
 
     def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> bool:
         """Judge the plan of a signature by a step that followed it; True."""
         allocated, reserved = step.peaks()
-        taken = max(allocated, reserved if step.over_cap else 0)
-        self._planning.validate(signature, taken, ran_out=ran_out, calls=step.device_calls, retries=step.retries)
+        nbytes = max(allocated, reserved if step.over_cap else 0)
+        self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
         return True
 
     def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
@@ -217,7 +216,7 @@ class Learner:
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
         planning = self._planning
         known = planning.limit, planning.policy, planning.others, device_type, command
-        return stored.header(*known, arena=arena, hosting=planning.hosting)
+        return stored.header(*known, arena=arena, hosting=planning.offloading.hosting)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [

@@ -16,12 +16,12 @@ from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.host_time import priced
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
+from coopsim.live.prices import priced
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import OpCostModel

@@ -68,3 +68,7 @@ class PlanningParameters:
     """Where a step needs more than the budget divided by this, its validated plan keeps the call of every op, so that
     any value can be evicted if a step leaves the plan. Added in "plans that nearly fill the budget keep all calls".
     `math.inf`: always; 0.0: only the calls that the plan itself runs again."""
+
+    def first_margin(self, limit: int, *, on_gpu: bool) -> int:
+        """What the first plan of a signature leaves of a budget, in bytes."""
+        return limit // self.first_margin_divisor if on_gpu and self.first_margin_divisor else 0

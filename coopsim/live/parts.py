@@ -17,6 +17,18 @@ IN_PARTS = "in_parts"  #: in the header of a step's trace, whether its lists wer
 _PARTS = 16  #: of a list; its bytes divided by this are the most in a part, unless one tensor has more
 
 
+class InParts:
+    """Which steps of a session update in parts. always: all do."""
+
+    def __init__(self, *, always: bool) -> None:
+        self.always = always
+        self.without_plan = always  #: whether steps without a plan do: all, once one had to
+
+    def had_to(self) -> None:
+        """A step without a plan had no room for whole lists."""
+        self.without_plan = True
+
+
 class Parts:
     """Between `watch` and `forget`, the lists of all optimizers of this process are short.
 

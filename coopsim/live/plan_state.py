@@ -1,10 +1,12 @@
-"""The plan of one step signature, and what its steps have shown about it. Knows no torch.
+"""The states of a step signature's plan, from none to one that stays as it is. Knows no torch.
 
 A signature stands for all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan
-leaves of the budget.
+leaves of the budget. States never change: each transition is a method of the states that it begins at, and returns the
+next one. `Planning` alone moves a signature from one to the next (docs/live-internals.md has the table).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from coopsim.live.plan import Plan
 from coopsim.schedule import Schedule
@@ -37,112 +39,236 @@ class Failure:
     retries: int = 0
 
 
-@dataclass(eq=False)
-class PlanState:
-    """*Unplanned* until `adopt` puts a schedule on trial; `clear` makes it so again, and `refuse` says why.
+@dataclass(frozen=True)
+class Tried:
+    """What is known of the schedules of one signature, while a better one is sought.
 
-    On trial, `keep` counts the steps that kept to the budget until `validate` makes the plan *validated*; `allocate`
-    counts those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or
-    steps that do not become steady, after which another schedule is adopted; `finish` ends that, and the plan stays as
-    it is.
+    repairs: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
+    which no step has failed. infeasible_margin: the least margin so far for which no schedule was found.
     """
 
-    schedule: Schedule | None = None
-    plan: Plan | None = None  #: the schedule as steps follow it; set by `follow`, after each `adopt`
-    margin: int = 0  #: bytes of the budget that the plan leaves unused
-    why: str = ""  #: why there is no plan; "" if there is one
-    validated: bool = False
-    kept: int = 0  #: steps by this plan that kept to the budget and were steady
-    allocating: int = 0  #: steps by this plan that kept to it, and took memory from the device or gave it back
-    looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
-    repairs: int = 0  #: how often a step called for another plan
-    finished: bool = False  #: whether the search for a better plan is over
-    infeasible_margin: int | None = None  #: the least margin so far for which no schedule was found
-    failures: list[Failure] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)  #: schedules found of which no step has failed
+    repairs: int = 0
+    failures: tuple[Failure, ...] = ()
+    waiting: tuple[Candidate, ...] = ()
+    infeasible_margin: int | None = None
+
+    def repair(self) -> "Tried":
+        """Steps call for another plan."""
+        return replace(self, repairs=self.repairs + 1)
+
+    def fail(self, failure: Failure) -> "Tried":
+        """Steps by a plan failed. If by how much is unknown, schedules with smaller margins are not worth a step."""
+        unknown, own = failure.ran_out or failure.retries, failure.candidate.margin
+        waiting = tuple(other for other in self.waiting if other.margin > own) if unknown else self.waiting
+        return replace(self, failures=(*self.failures, failure), waiting=waiting)
+
+    def find(self, waiting: tuple[Candidate, ...], infeasible_margin: int | None) -> "Tried":
+        """These schedules wait for a trial, and from this margin on there are none."""
+        return replace(self, waiting=waiting, infeasible_margin=infeasible_margin)
+
+    def forget(self) -> "Tried":
+        """A plan is validated: what else was tried, or waits, does not matter any more."""
+        return replace(self, failures=(), waiting=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfollowed:
+    """No step follows a plan. margin: what the schedule leaves, or the next one that is sought."""
+
+    margin: int = 0
+    plan: ClassVar[None] = None
+    validated: ClassVar[bool] = False
+    has_kept: ClassVar[bool] = False
+    repairs: ClassVar[int] = 0
+
+    def ask(self) -> "Asked":
+        """The background makes the first plan."""
+        return Asked(margin=self.margin)
+
+    def refuse(self, why: str) -> "Unplanned":
+        """No plan was found; `why` says why, in one line."""
+        return Unplanned(margin=self.margin, why=why)
+
+    def store(self, candidate: Candidate) -> "Stored":
+        """A schedule was found for another start of the program."""
+        return Stored(margin=candidate.margin, schedule=candidate.schedule)
+
+    def try_out(self, candidate: Candidate, plan: Plan, infeasible_margin: int | None = None) -> "OnTrial":
+        """A plan was found, and steps will show whether they keep to the budget by it."""
+        return OnTrial(candidate, plan, Tried(infeasible_margin=infeasible_margin))
+
+    def drop(self) -> "Unplanned":
+        """The budget is another one, and a plan is sought with the same margin."""
+        return Unplanned(margin=self.margin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unplanned(Unfollowed):
+    """No plan. why: why there is none, in one line; "" if none was sought."""
+
+    why: str = ""
+    schedule: ClassVar[None] = None
+    finished: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Unfollowed):
+    """The background is making the first plan; steps go without it."""
+
+    why: ClassVar[str] = "its plan is still being made"
+    schedule: ClassVar[None] = None
+    finished: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored(Unfollowed):
+    """A schedule that no step goes by, of a plan file or for another start. finished: no better one is to be sought."""
+
+    schedule: Schedule
+    finished: bool = False
+    why: ClassVar[str] = ""
 
     @property
     def candidate(self) -> Candidate:
-        """The schedule that is followed, with its margin. The caller makes sure that there is one."""
-        assert self.schedule is not None
+        """The schedule, with its margin."""
         return Candidate(self.margin, self.schedule)
 
-    def adopt(self, candidate: Candidate) -> None:
-        """Put a schedule on trial: steps that keep to the budget are counted from 0 again. `follow` has to be next."""
-        self.store(candidate)
-        self.validated, self.kept, self.allocating, self.why = False, 0, 0, ""
+    def follow(self, candidate: Candidate, plan: Plan) -> "OnTrial | Finished":
+        """Steps go by the schedule from now on, or by `candidate` in its place."""
+        return Finished(candidate, plan) if self.finished else OnTrial(candidate, plan)
 
-    def store(self, candidate: Candidate) -> None:
-        """Have a schedule that is not on trial: for another start of the program."""
-        self.schedule, self.margin = candidate.schedule, candidate.margin
 
-    def reprice(self, schedule: Schedule) -> None:
-        """Take the schedule that steps go by with other costs of its ops."""
-        self.schedule = schedule
+@dataclass(frozen=True)
+class Followed:
+    """Steps go by `plan`, which was made from the schedule of `candidate`."""
 
-    def leave(self, margin: int) -> None:
-        """Set the bytes of the budget that the next plan leaves unused."""
-        self.margin = margin
+    candidate: Candidate
+    plan: Plan
+    why: ClassVar[str] = ""
 
-    def found(self, candidates: list[Candidate], infeasible_margin: int | None) -> None:
-        """Note the schedules that wait for a trial, and the least margin for which there is none."""
-        self.candidates, self.infeasible_margin = candidates, infeasible_margin
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule that steps go by."""
+        return self.candidate.schedule
 
-    def looks_ahead(self) -> bool:
-        """Whether places for the following steps are still to be checked; they are from now on."""
-        due, self.looked_ahead = not self.looked_ahead, True
-        return due
+    @property
+    def margin(self) -> int:
+        """Bytes of the budget that the schedule leaves unused."""
+        return self.candidate.margin
 
-    def repair(self) -> None:
-        """Note that a step calls for another plan."""
-        self.repairs += 1
+    def drop(self) -> Unplanned:
+        """The budget is another one, and a plan is sought with the same margin."""
+        return Unplanned(margin=self.margin)
 
-    def follow(self, plan: Plan) -> None:
-        """Let steps go by this plan, which was made from the schedule."""
-        self.plan = plan
+    def remake(self, plan: Plan, candidate: Candidate | None = None) -> Self:
+        """The plan was made anew from the same schedule. candidate: that schedule with other costs of its ops."""
+        return replace(self, plan=plan, candidate=candidate or self.candidate)
 
-    def clear(self) -> None:
-        """Drop the plan and the results of its trials, before planning anew; the margin stays."""
-        self.plan = self.schedule = self.infeasible_margin = None
-        self.failures, self.candidates = [], []
+    def refuse(self, why: str) -> Unplanned:
+        """Steps cannot go by the plan any more, and no other was found; `why` says why, in one line."""
+        return Unplanned(margin=self.margin, why=why)
 
-    def restart(self) -> None:
-        """Let plans be tried again, as the budget is another one."""
-        self.finished = self.looked_ahead = False
-        self.repairs = 0
 
-    def refuse(self, why: str) -> None:
-        """Note that no plan was found, and why, in one line; an earlier plan is dropped by `clear`."""
-        self.why = why
+@dataclass(frozen=True)
+class Open(Followed):
+    """Another plan takes the place of this one if steps do not do well by it. tried: what is known of others."""
 
-    def keep(self) -> None:
-        """Note that a step by the plan kept to the budget."""
-        self.kept += 1
+    tried: Tried = Tried()
+    finished: ClassVar[bool] = False
 
-    def allocate(self) -> None:
-        """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""
-        self.kept, self.allocating = 0, self.allocating + 1
+    @property
+    def repairs(self) -> int:
+        """How often steps called for another plan."""
+        return self.tried.repairs
 
-    def validate(self) -> None:
-        """Note that the plan has been seen to keep to the budget, and drop what else was tried or waits to be."""
-        self.validated = True
-        self.failures, self.candidates = [], []
+    def improve(self, candidate: Candidate, plan: Plan) -> "OnTrial":
+        """A better plan was found, and is on trial."""
+        return OnTrial(candidate, plan, self.tried)
 
-    def fail(self, excess: int, *, ran_out: bool = False, retries: int = 0) -> None:
-        """Note that steps by the plan exceeded the budget by `excess` bytes, ran out of memory, or were never steady.
+    def retry(self, candidate: Candidate, plan: Plan, tried: Tried) -> "OnTrial":
+        """Steps exceeded the budget, or were not steady: another plan is on trial."""
+        return OnTrial(candidate, plan, tried)
 
-        In the last two cases by how much is unknown, and candidates with smaller margins are not worth a step.
-        """
-        self.failures.append(Failure(ran_out, excess, self.candidate, retries))
-        if ran_out or retries:
-            self.candidates = [other for other in self.candidates if other.margin > self.margin]
+    def go_back(self, candidate: Candidate, plan: Plan) -> "Finished":
+        """The same, and no other is left to try: steps go by an earlier one from now on."""
+        return Finished(candidate, plan)
 
-    def finish(self) -> None:
-        """Let no other plan be tried from now on."""
-        self.finished = True
 
-    def restore(self, candidate: Candidate) -> None:
-        """Go back to a schedule that was followed before, as no other was found. What it has validated still counts."""
-        self.store(candidate)
-        self.why = ""
-        self.finish()
+@dataclass(frozen=True)
+class OnTrial(Open):
+    """Steps have yet to show that they keep to the budget by the plan, and are steady.
+
+    kept: steps that were, one after the other. allocating: steps that kept to the budget, and took memory from the
+    device or gave it back.
+    """
+
+    kept: int = 0
+    allocating: int = 0
+    validated: ClassVar[bool] = False
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether the latest step by the plan kept to the budget and was steady."""
+        return self.kept > 0
+
+    def keep(self) -> "OnTrial":
+        """A step kept to the budget and was steady."""
+        return replace(self, kept=self.kept + 1)
+
+    def allocate(self) -> "OnTrial":
+        """A step kept to the budget, but took memory from the device or gave it back."""
+        return replace(self, kept=0, allocating=self.allocating + 1)
+
+    def validate(self, plan: Plan) -> "Validated":
+        """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
+        return Validated(self.candidate, plan, self.tried.forget())
+
+    def finish(self) -> "Finished":
+        """A step exceeded the budget, and no other plan is left to try."""
+        return Finished(self.candidate, self.plan, self.kept)
+
+
+@dataclass(frozen=True)
+class Validated(Open):
+    """Enough steps have kept to the budget by the plan."""
+
+    validated: ClassVar[bool] = True
+    has_kept: ClassVar[bool] = True
+
+    def keep(self) -> "Validated":
+        """A step kept to the budget."""
+        return self
+
+    def finish(self) -> "Finished":
+        """A step exceeded the budget, and no other plan is left to try."""
+        return Finished(self.candidate, self.plan, validated=True)
+
+
+@dataclass(frozen=True)
+class Finished(Followed):
+    """The plan stays, whatever its steps take. kept, validated: whether enough of them have kept to the budget."""
+
+    kept: int = 0
+    validated: bool = False
+    finished: ClassVar[bool] = True
+    repairs: ClassVar[int] = 0
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether a step by the plan kept to the budget."""
+        return self.kept > 0 or self.validated
+
+    def keep(self) -> "Finished":
+        """A step kept to the budget."""
+        return replace(self, kept=self.kept + 1)
+
+    def validate(self, plan: Plan) -> "Finished":
+        """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
+        return replace(self, plan=plan, validated=True)
+
+    def improve(self, candidate: Candidate, plan: Plan) -> "Finished":
+        """A better plan was found, and stays."""
+        return Finished(candidate, plan)
+
+
+PlanState = Unplanned | Asked | Stored | OnTrial | Validated | Finished

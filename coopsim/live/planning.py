@@ -1,39 +1,33 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 A *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the same sizes
-have one signature (signatures.py), whose `state` has its plan. To replan is to put another in its place.
+have one signature (signatures.py), whose `state` has its plan (plan_state.py). To replan is to put another in its
+place.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from coopsim.live import replanning
+from coopsim.live import plan_state, prices, replanning
 from coopsim.live.arena.placed import Placed
-from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.arena.plans import Chosen, PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host import hosting
-from coopsim.live.host.area import HostArea
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host.offloading import Offloading
 from coopsim.live.host_time import step_time
-from coopsim.live.make import make
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import ON_HOST, Plan
-from coopsim.live.plan_file import Planned
-from coopsim.live.plan_state import Candidate
-from coopsim.live.search import FirstPlan, Found, Search
+from coopsim.live.replanning import Judgement, Next, StepTook
+from coopsim.live.search import Found, Here, PlanMaker, Question, Search, Wanted
 from coopsim.live.signatures import Signature
 from coopsim.policies import Policy
-from coopsim.text import human
 
 
 class Planning:
-    """Makes and replans plans, by a policy, for step signatures in one budget.
+    """Makes and replans plans, by a policy, for step signatures in one budget, and moves their states on.
 
     limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
-    None where PyTorch's own allocator serves them. Both may be set, and `others`; plans that exist stay as they are.
+    None where PyTorch's own allocator serves them. Plans that exist stay as they are when `others` changes.
     """
 
     def __init__(
@@ -46,254 +40,257 @@ class Planning:
     ) -> None:
         self.policy, self.limit, self.placed = policy, limit, placed
         self._parameters = parameters or PlanningParameters()
-        self.hosting: Hosting | None = None  #: None: nothing is offloaded
-        self.in_parts = False  #: whether optimizers update their tensors in parts (parts.py) in all steps
-        self.lists_in_parts = False  #: whether a step without a plan had to; from then on all such steps do
-        self.area = HostArea("cpu")
-        self.no_offload = ""  #: why the latest plan does not offload, although plans may
+        self.offloading = Offloading()
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
-        self.first: Signature | None = None  #: the first step, if it is prepared for another start
+        self._in_arena = PlacedPlans(placed, self._leaving) if placed is not None else None
         self._latest: Signature | None = None  # of the latest step that followed a plan
 
-    def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
-        """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans.
-
-        in_parts: optimizers update their tensors in parts (parts.py) in all steps.
-        """
-        if offload is not None:
-            hosting.check(self.policy)
-        self.hosting, self.no_offload = None if no_offload else offload, no_offload
-        self.in_parts = in_parts
+    # -- what plans are for ------------------------------------------------------------------------------------------
 
     def run_on(self, device_type: str) -> None:
         """Plan for steps on this type of device, "cuda" or "cpu", from now on."""
         self.on_gpu = device_type == "cuda"
-        self.area = HostArea(device_type)
+        self.offloading.run_on(device_type)
+
+    def leave_arena(self) -> None:
+        """Plan for PyTorch's own allocator, as the arena serves no memory of the program."""
+        self.placed = self._in_arena = None
+
+    def count_others(self, nbytes: int) -> None:
+        """Leave room for so many bytes that the allocator has given to others than the program's storages."""
+        self.others = nbytes
+        if self.placed is not None:
+            self.placed.count_others(nbytes)
+
+    def rebudget(self, limit: int, signatures: Sequence[Signature]) -> None:
+        """Plan for another budget in bytes, these signatures anew."""
+        if limit != self.limit:
+            self.limit = limit
+            for signature in signatures:
+                self._move(signature, signature.state.drop())
+                self._ask(signature, Wanted.ANEW, signature.state.margin, now=True)
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
         """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
         if not self.varies:
             self.varies = True
             for signature in signatures:
-                self.follow(signature)
+                self._remake(signature)
 
-    def keep_steps_apart(self) -> None:
-        """Let no plan have values on the host between steps."""
-        if self.hosting is not None:
-            self.hosting = replace(self.hosting, between=False)
-
-    @property
-    def sends(self) -> int:
-        """The bytes that steps without a plan may have on the host: none, unless state may go."""
-        if self.hosting is None or not self.hosting.state:
-            return 0
-        return sys.maxsize if self.hosting.memory_bytes is None else self.hosting.memory_bytes
+    # -- first plans -------------------------------------------------------------------------------------------------
 
     def learn(self, signature: Signature) -> None:
-        """Make the first plan of a step signature, kept in its `state`, with the reason (`why`) if none is found.
+        """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
 
         With a `background`, that makes it, and `take` finds it later. Raises DoesNotFit if one of its ops needs more
         than the budget, which must be known.
         """
-        if self.placed is not None:
-            if why := self._search(signature).too_much():
-                raise DoesNotFit(why)
-            self._in_place(self.placed).make(signature, self.limit or 0)
-        elif self._asks is not None:
-            self._ask(signature, self._asks)
-        else:
-            self._begin(signature, self._search(signature).first(self._first_margin))
-
-    def _begin(self, signature: Signature, found: Found) -> None:
-        if found.too_much:
-            signature.state.refuse(found.why)
-            raise DoesNotFit(found.why)
-        if found.candidate is None:
-            signature.state.refuse(found.why)
-            return
-        self._adopt(signature, found.candidate)
-        signature.state.found([], found.infeasible_margin)
-
-    def _ask(self, signature: Signature, background: Background) -> None:
-        signature.state.refuse("its plan is still being made")
-        background.ask(signature, FirstPlan(self._search(signature), self._first_margin))
-
-    def take(self) -> None:
-        """Adopt the plans that the background has made since; what it could not make is planned here and now."""
-        for signature, asked, found in self.background.answers() if self.background is not None else ():
-            if signature is self.first:
-                self._keep(signature, found)
-            elif signature.state.schedule is not None:  # priced anew, or planned here as the budget has changed
-                if asked.search.limit == self.limit and asked.search.trace is signature.trace:
-                    self._improve(signature, found)
-            elif found is not None and asked.search.limit == self.limit:
-                self._begin(signature, found)
-            else:
-                self.learn(signature)
-
-    def reprice(self, signature: Signature, read: Mapping[int, int], card: str) -> None:
-        """Price a step signature by times of its ops on a card, in ns; replan if that gains a point (in no arena)."""
-        replanning.reprice(signature, read, card)
-        self.follow(signature)
-        question = FirstPlan(self._search(signature), signature.state.margin)
-        if self._asks is not None:
-            self._asks.ask(signature, question)
-        elif self.placed is None:
-            self._improve(signature, question.run())
-
-    def _improve(self, signature: Signature, found: Found | None) -> None:
-        if found is not None and (better := replanning.better(signature, found.candidate)) is not None:
-            self._adopt(signature, better)
-
-    def is_asked(self, signature: Signature) -> bool:
-        """Whether the background is still making a plan for a signature."""
-        return self.background is not None and self.background.is_asked(signature)
+        self._ask(signature, Wanted.FIRST, self._parameters.first_margin(self.limit or 0, on_gpu=self.on_gpu))
 
     def prepare(self, signature: Signature, *, now: bool) -> None:
         """Find a schedule for the first step, which was recorded, to be kept for another start of the program.
 
-        now: even if the background could find it.
+        now: even if the background cannot find it.
         """
-        self.first = signature
-        if not now:
-            if self._asks:
-                self._ask(signature, self._asks)
-        elif self.placed is None:
-            self._keep(signature, self._search(signature).first(self._first_margin))
-        elif self.limit is not None:
-            planned = Planned(signature.trace, cast("Any", signature.op_log), signature.decided, first=True)
-            how: dict[str, Any] = {"search": False, "arena": True, "hosting": self.hosting}
-            made = make(planned, cast("str", self.policy), self.limit, self.others, **how).signature
-            if made.schedule is not None:
-                signature.state.store(Candidate(made.margin, made.schedule))
-
-    def _keep(self, signature: Signature, found: Found | None) -> None:
-        if found is not None and found.candidate is not None:
-            signature.state.store(found.candidate)
-
-    @property
-    def _asks(self) -> Background | None:
-        """What plans in the background; None if plans are made here."""
-        named = isinstance(self.policy, str) and self.placed is None
-        return self.background if named and self.background is not None and self.background.alive else None
-
-    def plan(self, signature: Signature) -> None:
-        """Plan a step signature anew with the margin that its state has; if no plan is found, `why` there says why."""
-        signature.state.clear()
-        self._begin(signature, self._search(signature).keeping(signature.state.margin))
-
-    def _search(self, signature: Signature) -> Search:
-        assert self.limit is not None
-        tried, ops = self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
-        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried, ops)
-
-    def _in_place(self, placed: Placed) -> PlacedPlans:
-        return PlacedPlans(placed, self.plan, self.follow)
-
-    @property
-    def _first_margin(self) -> int:
-        """What the first plan of a signature leaves, in bytes."""
-        divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
-        return (self.limit or 0) // divisor if divisor else 0
-
-    def _adopt(self, signature: Signature, candidate: Candidate) -> None:
-        signature.state.adopt(candidate)
-        self.follow(signature)
+        if now or self._works is not None:
+            margin = self._parameters.first_margin(self.limit or 0, on_gpu=self.on_gpu)
+            self._ask(signature, Wanted.STORED, margin, now=now)
 
     def follow_known(self, signature: Signature) -> None:
         """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
 
         Raises DoesNotFit as `learn` does.
         """
-        between = self.hosting is not None and self.hosting.between
-        if signature.state.schedule is not None and signature.state.schedule.header.get(ON_HOST) and not between:
+        state = signature.state
+        if not isinstance(state, plan_state.Stored):
+            return
+        if state.schedule.header.get(ON_HOST) and not self.offloading.between:
             self.learn(signature)
-        else:
-            self.follow(signature)
+            return
+        chosen = self._chosen(signature, Found(state.candidate))
+        self._move(signature, state.refuse(chosen) if isinstance(chosen, str) else state.follow(*chosen))
 
-    def follow(self, signature: Signature) -> None:
-        """Make the plan that steps follow from the schedule in the signature's `state`; without a schedule, make none.
+    def take(self) -> None:
+        """Adopt the plans that the background has made since; what it could not make is planned here and now."""
+        for signature, asked, found in self.background.answers() if self.background is not None else ():
+            planned = isinstance(signature.state, plan_state.Followed)  # priced anew, or here, as the budget changed
+            stored = asked.wanted is Wanted.STORED
+            if found is None or not (stored or asked.search.limit == self.limit):
+                if not (planned or stored):
+                    self.learn(signature)
+            elif not planned:
+                self._answered(signature, asked, found)
+            elif asked.search.trace is signature.trace:
+                self._improve(signature, found)
+
+    def is_asked(self, signature: Signature) -> bool:
+        """Whether the background is still making a plan for a signature."""
+        return self.background is not None and self.background.is_asked(signature)
+
+    def reprice(self, signature: Signature, read: Mapping[int, int], card: str) -> None:
+        """Price a step signature that has a plan by times of its ops on a card, in ns.
+
+        It is replanned if that gains a point, but not in an arena.
+        """
+        state = signature.state
+        if isinstance(state, plan_state.Followed):
+            trace, schedule = prices.repriced(signature, state.schedule, read, card)
+            signature.reprice(trace)
+            self._remake(signature, plan_state.Candidate(state.margin, schedule))
+            self._ask(signature, Wanted.CHEAPER, state.margin)
+
+    # -- questions for plans, and answers ----------------------------------------------------------------------------
+
+    def _ask(self, signature: Signature, wanted: Wanted, margin: int, *, now: bool = False) -> None:
+        question = Question(wanted, self._search(signature), margin)
+        found = self._maker(now=now).ask(signature, question)
+        if found is not None:
+            self._answered(signature, question, found)
+        elif wanted is Wanted.FIRST and isinstance(state := signature.state, plan_state.Unfollowed):
+            self._move(signature, state.ask())
+
+    def _maker(self, *, now: bool = False) -> PlanMaker:
+        """What makes plans. now: at once."""
+        return self._in_arena or (None if now else self._works) or Here()
+
+    @property
+    def _works(self) -> Background | None:
+        """The background; None if that makes no plans."""
+        named = isinstance(self.policy, str) and self._in_arena is None
+        return self.background if named and self.background is not None and self.background.alive else None
+
+    def _search(self, signature: Signature) -> Search:
+        assert self.limit is not None
+        tried, ops = self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
+        return Search(signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, tried, ops)
+
+    def _answered(self, signature: Signature, question: Question, found: Found) -> None:
+        if question.wanted is Wanted.CHEAPER:
+            self._improve(signature, found)
+            return
+        state = signature.state
+        assert isinstance(state, plan_state.Unfollowed)
+        if question.wanted is Wanted.STORED:
+            if found.candidate is not None:
+                self._move(signature, state.store(found.candidate))
+            return
+        chosen = self._chosen(signature, found)
+        if isinstance(chosen, str):
+            self._move(signature, state.refuse(chosen))
+        else:
+            self._move(signature, state.try_out(*chosen, found.infeasible_margin))
+        if found.too_much:
+            raise DoesNotFit(found.why)
+
+    def _improve(self, signature: Signature, found: Found) -> None:
+        state, better = signature.state, replanning.better(signature, found.candidate)
+        if better is not None and isinstance(state, plan_state.Followed):
+            chosen = self._chosen(signature, found)
+            if not isinstance(chosen, str):
+                self._move(signature, state.improve(*chosen))
+
+    def _leaving(self, signature: Signature, margin: int) -> Chosen | str:
+        """A schedule that leaves exactly this margin, with its plan; or why there is none."""
+        return self._chosen(signature, self._search(signature).keeping(margin))
+
+    def _chosen(self, signature: Signature, found: Found) -> Chosen | str:
+        """What was found, with its plan; or why nothing was.
+
+        If the host has no room for its copies, neither this plan nor any later one has some.
+        """
+        if found.candidate is None:
+            return found.why
+        plan = found.plan or self._plan(signature, found.candidate, validated=False)
+        if found.plan is not None or self.offloading.reserve(plan):
+            return found.candidate, plan
+        question = Question(Wanted.ANEW, self._search(signature), found.candidate.margin)
+        return self._chosen(signature, self._maker(now=True).ask(signature, question) or Found(None))
+
+    def _plan(self, signature: Signature, candidate: plan_state.Candidate, *, validated: bool) -> Plan:
+        """The plan by which steps follow a schedule.
 
         Until it is validated, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
         """
-        if self.placed is not None:
-            self.placed.others = self.others
-        state = signature.state
-        if state.schedule is not None:
-            needed, limit = signature.peak_bytes + self.others, self.limit or 0
-            fills = self._parameters.keep_calls_factor * needed > limit
-            everything = self.varies or (not state.validated and self.on_gpu) or fills
-            evict = needed + state.margin > limit
-            how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
-            time = step_time(signature.trace, state.schedule, len(signature.op_log) * self.on_gpu)
-            plan = Plan(signature.trace, state.schedule, signature.op_log, time=time, **how)
-            if plan.host_bytes and (why := self._cannot_offload(plan.host_bytes)):
-                self._recompute_only(signature, why)
-                return
-            if self.hosting is not None:
-                recomputes = time.planned_gpu > time.plain_gpu
-                dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
-                self.no_offload = "" if plan.host_bytes else dearer
-            state.follow(plan)
+        needed, limit = signature.peak_bytes + self.others, self.limit or 0
+        fills = self._parameters.keep_calls_factor * needed > limit
+        everything = self.varies or (not validated and self.on_gpu) or fills
+        evict = needed + candidate.margin > limit
+        how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
+        time = step_time(signature.trace, candidate.schedule, len(signature.op_log) * self.on_gpu)
+        return Plan(signature.trace, candidate.schedule, signature.op_log, time=time, **how)
 
-    def _cannot_offload(self, nbytes: int) -> str:
-        """Why copies that take so much of the host cannot be made; "" if they can."""
-        if self.hosting is None:
-            return self.no_offload
-        most = self.hosting.memory_bytes
-        if most is not None and nbytes > most:
-            return f"the copies take {human(nbytes)} as they lie on the host, of {human(most)}"
-        return self.area.reserve(nbytes)
+    def _remake(self, signature: Signature, candidate: plan_state.Candidate | None = None) -> None:
+        if isinstance(state := signature.state, plan_state.Followed):
+            plan = self._plan(signature, candidate or state.candidate, validated=state.validated)
+            self._move(signature, state.remake(plan, candidate))
 
-    def _recompute_only(self, signature: Signature, why: str) -> None:
-        """Plan a step signature, and all later ones, without copies, for this reason."""
-        self.hosting, self.no_offload = None, why
-        if self.placed is not None and self.limit is not None:
-            self._in_place(self.placed).make(signature, self.limit)
-        else:
-            self.plan(signature)
+    def _move(self, signature: Signature, state: plan_state.PlanState) -> None:
+        if state.plan is not None and state.plan is not signature.plan:
+            self.offloading.adopt(state.plan)
+        signature.move_on(state)
 
-    def validate(self, signature: Signature, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
-        """Judge the signature's plan by a step that followed it, and replan the plan if the step exceeded the budget.
+    # -- what steps show ---------------------------------------------------------------------------------------------
 
-        It is replanned, too, if steps of this signature, one after the other, go on to give back the allocator's cache.
-        taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory
-        from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
+    def validate(self, signature: Signature, took: StepTook) -> None:
+        """Judge the signature's plan by a step that followed it.
+
+        It is validated once enough steps kept to the budget, and replanned if one did not, or if steps of this
+        signature, one after the other, go on to give back the allocator's cache.
         """
         assert self.limit is not None
         state, p = signature.state, self._parameters
-        excess = taken - self.limit
         after_another, self._latest = signature is not self._latest, signature
-        if excess <= 0 and not ran_out:
-            judged = not (signature.first or after_another or state.finished or state.validated)
-            if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
-                state.allocate()
-                if state.allocating > p.warm_up_steps:
-                    self.replans += replanning.unsteady(state, self._search(signature), p, retries)
-                    self.follow(signature)
-                return
-            placed = None if signature.first else self.placed
-            if placed is not None and state.looks_ahead() and self._in_place(placed).look_ahead(signature, self.limit):
+        if not isinstance(state, plan_state.Followed):  # its plan was dropped as the step ended
+            return
+        counts = not (signature.first or after_another)
+        match replanning.judge(state, took, self.limit, p.warm_up_steps, counts=counts):
+            case Judgement.KEPT:
+                self._kept(signature, state, self.limit)
+            case Judgement.WARMING_UP if isinstance(state, plan_state.OnTrial):
+                self._move(signature, state.allocate())
+            case Judgement.UNSTEADY if isinstance(state, plan_state.OnTrial):
+                then = replanning.after_unsteady(state, self._search(signature), p, took.retries)
+                self._replan(signature, state, then)
+            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.repairs <= p.max_repairs:
+                self._exceeded(signature, state, took)
+
+    def _kept(
+        self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated | plan_state.Finished, limit: int
+    ) -> None:
+        if self._in_arena is not None and not signature.first:
+            better = self._in_arena.look_ahead(signature, state, limit)
+            if better is not None:
                 self.replans += 1
-                return  # the new plan is on trial
-            state.keep()
-            if not state.validated and (signature.first or state.kept == p.validating_steps):
-                state.validate()
-                self.follow(signature)
-        elif not state.finished and state.repairs <= p.max_repairs:
-            state.repair()
-            least = int(p.least_margin * self.limit)
-            if self.placed is not None:
-                excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it
-                margin = max(excess, 2 * state.margin, least)
-                self.replans += self._in_place(self.placed).make_leaving(signature, margin, self.limit, p.margins_tried)
-            elif state.schedule is not None:
-                search = self._search(signature)
-                margins = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
-                equal = p.equal_excess_bytes if self.on_gpu else 0
-                self.replans += replanning.replan(state, search, p, margins, equal_excess=equal)
-                self.follow(signature)
+                self._move(signature, state.improve(*better))
+                return
+        state = state.keep()
+        enough = 1 if signature.first else self._parameters.validating_steps
+        if not isinstance(state, plan_state.Validated) and not state.validated and state.kept >= enough:
+            state = state.validate(self._plan(signature, state.candidate, validated=True))
+        self._move(signature, state)
+
+    def _exceeded(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, took: StepTook) -> None:
+        search, p, once = self._search(signature), self._parameters, signature.first
+        if self._in_arena is None:
+            equal = p.equal_excess_bytes if self.on_gpu else 0
+            then = replanning.after_excess(state, search, p, took, once=once, equal_excess=equal)
+            self._replan(signature, state, then)
+            return
+        excess = took.nbytes - search.limit if once else 0  # of a block beside the arena: what lacked was a hole for it
+        margin = max(excess, 2 * state.margin, int(p.least_margin * search.limit))
+        found = self._in_arena.leaving(signature, state.margin, margin, search.limit, p.margins_tried)
+        self.replans += found is not None
+        tried = state.tried.repair()
+        self._move(signature, state.retry(*found, tried) if found is not None else state.finish())
+
+    def _replan(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, then: Next) -> None:
+        self.replans += not then.last
+        chosen = self._chosen(signature, Found(then.candidate))
+        if isinstance(chosen, str):
+            self._move(signature, state.refuse(chosen))
+        else:
+            self._move(signature, state.go_back(*chosen) if then.last else state.retry(*chosen, then.tried))

@@ -1,115 +1,138 @@
-"""Replans: puts a schedule in place of one by which steps exceeded the budget, or were not steady. Knows no torch.
+"""Judges plans by their steps, and finds a schedule in place of one that does not do well. Knows no torch.
 
-A margin is a number of bytes that a plan leaves of the budget.
+Nothing is changed here: a judgement, or a schedule, is returned. A margin is a number of bytes that a plan leaves of
+the budget.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
-from coopsim.live.host_time import priced, step_time
+from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan_state import Candidate, Failure, PlanState
+from coopsim.live.plan_state import Candidate, Failure, Followed, OnTrial, Open, Tried
 from coopsim.live.search import Search
 from coopsim.live.signatures import Signature
 from coopsim.schedule import Schedule
-from coopsim.types import Action
 
 _POINT = 0.01  #: of predicted overhead, for which a plan is made anew that was made with other prices
 
 
-def exceeding(
-    state: PlanState, search: Search, p: PlanningParameters, excess: int, *, ran_out: bool, once: bool
-) -> list[int]:
-    """Margins of the next plan, after a step that took `excess` bytes more than the budget, or ran out of memory.
+@dataclass(frozen=True)
+class StepTook:
+    """What a step by a plan took of the device.
 
-    The first that makes another plan counts: where tensors are few and large, small ones make the same. once: no other
-    step of the signature can show whether a smaller one would do.
+    nbytes: at most. ran_out: it ran out of memory. calls: how often it took memory from the device or gave it back.
+    retries: how often it gave back the allocator's cache to go on.
     """
-    state.fail(excess, ran_out=ran_out)
-    growth = p.margin_growth_once if once or ran_out else p.margin_growth
-    more = growth * max(failure.candidate.margin for failure in state.failures)
+
+    nbytes: int
+    ran_out: bool = False
+    calls: int = 0
+    retries: int = 0
+
+
+class Judgement(Enum):
+    """How a step did by a plan."""
+
+    KEPT = "it kept to the budget and was steady, or its steadiness does not count"
+    WARMING_UP = "it kept to the budget, and the allocator's segments may still take their shape"
+    UNSTEADY = "it kept to the budget, and after so many steps it should have been steady"
+    EXCEEDED = "it took more than the budget, or ran out of memory"
+
+
+def judge(state: Followed, took: StepTook, limit: int, warm_up: int, *, counts: bool) -> Judgement:
+    """Judge a step by the plan of a signature in this state.
+
+    limit: the budget in bytes. warm_up: steps by a new plan that need not be steady. counts: whether it tells anything
+    that the step was not steady.
+    """
+    if took.ran_out or took.nbytes > limit:
+        return Judgement.EXCEEDED
+    if not counts or not isinstance(state, OnTrial):
+        return Judgement.KEPT
+    warm = state.allocating >= warm_up
+    if took.retries or (took.calls and not warm):
+        return Judgement.UNSTEADY if warm else Judgement.WARMING_UP
+    return Judgement.KEPT
+
+
+@dataclass(frozen=True)
+class Next:
+    """The schedule that steps go by next. tried: what is then known. last: it failed before, and no other is left."""
+
+    candidate: Candidate
+    tried: Tried
+    last: bool
+
+
+def after_excess(
+    state: Open, search: Search, p: PlanningParameters, took: StepTook, *, once: bool, equal_excess: int
+) -> Next:
+    """What comes after a step that exceeded the budget.
+
+    The first margin that makes another plan counts: where tensors are few and large, small ones make the same. once: no
+    other step of the signature can show whether a smaller one would do. equal_excess: as of `_next`.
+    """
+    excess = took.nbytes - search.limit
+    tried = state.tried.repair().fail(Failure(took.ran_out, excess, state.candidate))
+    growth = p.margin_growth_once if once or took.ran_out else p.margin_growth
+    more = growth * max(failure.candidate.margin for failure in tried.failures)
     margin = max(state.margin + excess, int(more), int(p.least_margin * search.limit))
-    return [margin, 2 * margin, 4 * margin]
+    return _next(state.margin, tried, search, p, [margin, 2 * margin, 4 * margin], equal_excess=equal_excess)
 
 
-def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int) -> bool:
-    """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
+def after_unsteady(state: Open, search: Search, p: PlanningParameters, retries: int) -> Next:
+    """What comes after steps that were never steady: a schedule that leaves more, where that costs less.
 
-    If there is none, the signature goes back to the cheapest of those that kept to the budget, and is replanned no
-    more. Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
+    Less, that is, than what steps lose by giving back the allocator's cache; `retries` times in the latest. If there is
+    none, it is the cheapest of those that kept to the budget.
     """
-    state.repair()
-    state.fail(0, retries=retries)
+    tried = state.tried.repair().fail(Failure(ran_out=False, excess=0, candidate=state.candidate, retries=retries))
     least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit))
     margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
     margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
     step_ns = max(int(search.trace.cost_ns.sum()), 1)
-    kept = [failure for failure in state.failures if not (failure.ran_out or failure.excess)]
-    most = min(_with_retries(failure, p.retry_ns / step_ns) for failure in kept)
-    return replan(state, search, p, margins, most)
+    kept = [failure for failure in tried.failures if not (failure.ran_out or failure.excess)]
+    most = min(failure.candidate.cost + failure.retries * p.retry_ns / step_ns for failure in kept)
+    return _next(state.margin, tried, search, p, margins, most)
 
 
-def _with_retries(failure: Failure, retry: float) -> float:
-    """The cost of a schedule that failed, with what its steps lose by giving back the allocator's cache."""
-    return failure.candidate.cost + failure.retries * retry
-
-
-def replan(
-    state: PlanState,
+def _next(
+    own: int,
+    tried: Tried,
     search: Search,
     p: PlanningParameters,
     margins: Sequence[int],
     most: float = math.inf,
     equal_excess: int = 0,
-) -> bool:
-    """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
+) -> Next:
+    """The cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
-    Where none costs at most `most`, the next margin counts. If it is so for all, or the signature was replanned too
-    often, go back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most. True if another
-    schedule was adopted, and False if an earlier one was.
+    own: the present margin. Where no schedule costs at most `most`, the next margin counts. If it is so for all, or the
+    signature was replanned too often, it is the cheapest of those that exceeded least, by `equal_excess` bytes more at
+    most.
     """
-    goes_on = state.repairs <= p.max_repairs
-    tried = [failure.candidate.schedule for failure in state.failures]
+    goes_on = tried.repairs <= p.max_repairs
+    failed = [failure.candidate.schedule for failure in tried.failures]
     for margin in margins if goes_on else ():
-        found, infeasible = search.leaving(margin, state.margin, state.infeasible_margin)
-        known = [*state.candidates, *found]
-        state.found([other for other in known if not any(_same(other.schedule, one) for one in tried)], infeasible)
-        if any(other.cost <= most for other in state.candidates):
+        found, infeasible = search.leaving(margin, own, tried.infeasible_margin)
+        known = (*tried.waiting, *found)
+        tried = tried.find(
+            tuple(other for other in known if not any(_same(other.schedule, one) for one in failed)), infeasible
+        )
+        if any(other.cost <= most for other in tried.waiting):
             break
-    best = min(state.candidates, key=_cost, default=None)
+    best = min(tried.waiting, key=_cost, default=None)
     if goes_on and best is not None and best.cost <= most:
-        state.adopt(best)
-        return True
-    ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
+        return Next(best, tried, last=False)
+    ran_out, excess = min((failure.ran_out, failure.excess) for failure in tried.failures)
     excess += equal_excess if excess > 0 else 0
-    nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
-    state.finish()
-    state.adopt(min(nearest, key=_cost))
-    return False
-
-
-def reprice(signature: Signature, read: Mapping[int, int], card: str) -> None:
-    """Give a step signature and its schedule the costs of ops that were timed on a card, by op of the trace, in ns.
-
-    What a schedule waits for copies stays as it was.
-    """
-    trace, schedule = signature.trace, signature.state.schedule
-    entries = {entry.op: entry for entry in signature.op_log if entry.op >= 0}
-    found, about = priced(card, dict(enumerate(trace.cost_ns.tolist())), entries, read)
-    costs = np.array(list(found.values()), np.int64)
-    signature.reprice(replace(trace, cost_ns=costs, header=dict(trace.header) | about))
-    if schedule is None:
-        return
-    ran = schedule.op[np.isin(schedule.action, (Action.COMPUTE, Action.RECOMPUTE))]
-    head = dict(schedule.header)
-    more = int(costs[ran].sum() - trace.cost_ns[ran].sum())
-    head["total_cost_ns"] += more
-    head["recompute_cost_ns"] += more - int(costs.sum() - trace.cost_ns.sum())
-    head |= {"base_step_cost_ns": [int(costs.sum())], "trace": signature.trace.content_hash}
-    signature.state.reprice(replace(schedule, header=head))
+    nearest = [f.candidate for f in tried.failures if f.ran_out == ran_out and f.excess <= excess]
+    return Next(min(nearest, key=_cost), tried, last=True)
 
 
 def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:

@@ -1,26 +1,32 @@
 """Searches for schedules of a recorded step that leave some of a budget unused. Knows no torch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
 
 from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate
+from coopsim.live.signatures import Signature
 from coopsim.policies import Policy
 from coopsim.trace import Trace
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search for a first plan: a candidate, or in one line why there is none.
+    """The result of a search for a plan: a candidate, or in one line why there is none.
 
     too_much: no schedule can exist, as an op needs more than the budget. infeasible_margin: the least margin in bytes
-    for which no schedule was found.
+    for which no schedule was found. plan: of the candidate's schedule, if it was made.
     """
 
     candidate: Candidate | None
     why: str = ""
     too_much: bool = False
     infeasible_margin: int | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,45 @@ class Search:
         return found, infeasible
 
 
-@dataclass(frozen=True)
-class FirstPlan:
-    """A search for a first plan, to be run elsewhere: `run` returns what it finds."""
+class Wanted(Enum):
+    """What a plan is sought for."""
 
+    FIRST = "steps of a signature that has none, with a margin or less"
+    ANEW = "steps of a signature, with exactly this margin"
+    CHEAPER = "steps that have a plan, made with other prices"
+    STORED = "another start of the program"
+
+
+@dataclass(frozen=True)
+class Question:
+    """Asks for a plan that leaves `margin` bytes of the budget."""
+
+    wanted: Wanted
     search: Search
     margin: int
 
     def run(self) -> Found:
         """Search now."""
-        return self.search.first(self.margin)
+        return self.search.keeping(self.margin) if self.wanted is Wanted.ANEW else self.search.first(self.margin)
+
+
+class PlanMaker(Protocol):
+    """Answers questions for plans, at once or later."""
+
+    def ask(self, signature: Signature, question: Question, /) -> Found | None:
+        """The answer about a step signature (signatures.py); None: `answers` will have it."""
+
+    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
+        """The questions that were answered since, each once; with None for all that never will be."""
+
+
+class Here:
+    """A PlanMaker that searches at once, while the program waits."""
+
+    def ask(self, _signature: Signature, question: Question, /) -> Found:
+        """The answer."""
+        return question.run()
+
+    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
+        """None: all were answered at once."""
+        return ()

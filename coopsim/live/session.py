@@ -20,6 +20,7 @@ from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
+from coopsim.live.parts import InParts
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
@@ -80,7 +81,8 @@ class TrainingSession:
         self._seamless, self._tries, self._stepped = seamless, tries, stepped
         placed, planner = Placed(arena) if arena is not None else None, Background() if background else None
         self.planning = Planning(policy, limit, placed, background=planner)
-        self.planning.let_offload(offload, no_offload, in_parts=in_parts)
+        self.planning.offloading.allow(offload, no_offload, policy)
+        self._lists = InParts(always=in_parts)
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -107,19 +109,20 @@ class TrainingSession:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
         if not self._seamless or self._arena is not None:
-            self.planning.keep_steps_apart()
+            self.planning.offloading.keep_steps_apart()
         planned, self._planned = self._planned, None
         if planned is not None:  # only now, as the ops that the program uses exist
             self._learner.take(planned, self._device_type)
         self._take_made()
         if self._arena is not None and self._arena.device_type != self._device_type:
             self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.placed = None
+            self.planning.leave_arena()
         self._others_watch = bool(dispatch_modes())  # the observer would run ops unseen by these
         watcher = self._observer if not self._others_watch else None
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         start = Start(self.known.expected, candidates, self.known.signatures, hard=not self.share and not self._tries)
-        step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host)
+        kept = self._on_host, self._lists
+        step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, *kept)
         self._running = step
         self._pace.began(time.perf_counter_ns())
         try:
@@ -147,6 +150,7 @@ class TrainingSession:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
         else:
+            self._failure = None
             self.totals.step_ended(step.state)
             went_by = self._schedule_of(step)
             self._pace.ended(time.perf_counter_ns())
@@ -251,7 +255,7 @@ class TrainingSession:
     @property
     def host_bytes(self) -> int:
         """Bytes of the host's area for copies."""
-        return self.planning.area.nbytes
+        return self.planning.offloading.area.nbytes
 
     @property
     def bytes_on_host(self) -> int:

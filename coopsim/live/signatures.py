@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Entry, Plan
-from coopsim.live.plan_state import PlanState
+from coopsim.live.plan_state import PlanState, Unplanned
 from coopsim.trace import Trace
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -37,12 +37,16 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=PlanState)
+    state: PlanState = field(default_factory=Unplanned)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
     from_first: Mapping[int, int] = field(default_factory=dict)
     finds: set[int] = field(default_factory=set)
     priced: bool = True
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
+
+    def move_on(self, state: PlanState) -> None:
+        """The plan is in this state from now on. Planning alone says so."""
+        self.state = state
 
     def reprice(self, trace: Trace) -> None:
         """Take the trace with the costs of the device that steps run on."""

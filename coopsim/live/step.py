@@ -21,7 +21,7 @@ from coopsim.live.observer import Observer
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
-from coopsim.live.parts import IN_PARTS, Parts
+from coopsim.live.parts import IN_PARTS, InParts, Parts
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
@@ -53,7 +53,8 @@ class Step:
     """A step in which ops are followed by plan, recorded, or made room for on demand, from its construction to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
-    that in reverse. device_type: "cuda" or "cpu". on_host: what the step before has left on the host.
+    that in reverse. device_type: "cuda" or "cpu". on_host: what the step before has left on the host. lists: which
+    steps update in parts.
     """
 
     def __init__(
@@ -65,25 +66,33 @@ class Step:
         start: Start,
         observer: Observer | None,
         on_host: OnHost,
+        lists: InParts,
     ) -> None:
         self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
+        self._lists = lists
         self._failed = self._goes_on = False
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
         with ExitStack() as exits:
             self._cap = self._new_cap(exits)
             exits.enter_context(effects.on(device_type))
             ledger.count_peak()
-            if planning.in_parts or planning.limit is not None:
+            if lists.always or planning.limit is not None:
                 parts = Parts(self._needs_parts)
                 exits.callback(parts.forget)
                 parts.watch()
-            residency, storages = Residency(device_type, ledger, planning.area, on_host), TrackedStorages()
+            residency, storages = Residency(device_type, ledger, planning.offloading.area, on_host), TrackedStorages()
             if self._cap is not None:
                 self._cap.set()
             #: Of a GPU's allocator, and of what is there once the cap is set.
             self.meter = device.Meter() if device_type == "cuda" else None
             room = Room(
-                residency, storages, planning.limit, self.meter, self._cap, hard=start.hard, sends=planning.sends
+                residency,
+                storages,
+                planning.limit,
+                self.meter,
+                self._cap,
+                hard=start.hard,
+                sends=planning.offloading.sends,
             )
             storages.adopt(residency.evicted.values())
             values = Values(residency, room)
@@ -150,12 +159,12 @@ class Step:
 
     def _needs_parts(self, nbytes: int) -> bool:
         """Whether optimizers update lists of so many bytes in parts: as the plan has it, or where there is no room."""
-        planning, state = self._planning, self.state
+        lists, state = self._lists, self.state
         if state.planned and state.signature is not None:
-            return planning.in_parts or bool(state.signature.trace.header.get(IN_PARTS))
+            return lists.always or bool(state.signature.trace.header.get(IN_PARTS))
         if not self._context.room.has(_LISTS * nbytes):
-            planning.lists_in_parts = True
-        self.in_parts = planning.in_parts or planning.lists_in_parts
+            lists.had_to()
+        self.in_parts = lists.without_plan
         return self.in_parts
 
     def _new_cap(self, exits: ExitStack) -> AllocatorCap | None:

@@ -13,11 +13,11 @@ from coopsim.live import plan_file
 from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.host_time import PRICED_ON
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
-from coopsim.live.plan_state import PlanState
+from coopsim.live.plan_state import Stored, Unplanned
+from coopsim.live.prices import PRICED_ON
 from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
@@ -132,7 +132,9 @@ def _signature(planned: Planned, file: str, *, cached: bool, priced: bool) -> Si
     op_log = _op_log_of(planned.op_log, file)
     peak = peak_bytes(planned.trace, GRANULE)
     finished = planned.finished and cached  # on another machine steps may do better
-    state = PlanState(planned.schedule, margin=planned.margin, why=planned.why, finished=finished)
+    state: Stored | Unplanned = Unplanned(margin=planned.margin, why=planned.why)
+    if planned.schedule is not None:
+        state = Stored(margin=planned.margin, schedule=planned.schedule, finished=finished)
     return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state, priced=priced)
 
 

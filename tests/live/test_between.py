@@ -174,7 +174,7 @@ from coopsim.live import schedules
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.signatures import Signature
-from coopsim.live.plan_state import PlanState
+from coopsim.live.plan_state import Stored
 from coopsim.live.planning import Planning
 from coopsim.trace.measure import peak_bytes
 from tests.live.test_between import MIB, update
@@ -182,11 +182,11 @@ trace, hosting = update(), Hosting("pcie4-x16", None, state=True, between=True)
 schedule = schedules.find(trace, "foresight-offline", 160 * MIB, hosting)
 def away(budget, apart):
     planning = Planning("foresight-offline", budget, None)
-    planning.let_offload(hosting, "")
+    planning.offloading.allow(hosting, "", planning.policy)
     planning.run_on("cpu")
     if apart:
-        planning.keep_steps_apart()
-    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=PlanState(schedule))
+        planning.offloading.keep_steps_apart()
+    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=Stored(schedule=schedule))
     try:
         planning.follow_known(kind)
     except DoesNotFit as error:

@@ -33,6 +33,18 @@ def test_report_has_its_keys(child: Runner) -> None:
     assert 0 < report["peak_allocated_bytes"] <= report["budget_bytes"]
 
 
+def test_a_failure_is_over_with_the_next_step_that_is_well(child: Runner) -> None:
+    text = """
+budget, step = coopsim.live.Budget("75%"), plain(net())[1]
+def fail():
+    with budget.step(): raise coopsim.live.LiveError("no room")
+found = [said(fail), str(budget.session.failure)]
+with budget.step(): step(0)
+answer([*found, budget.session.failure])
+"""
+    assert child(BEGIN + text) == ["no room", "no room", None]
+
+
 def test_amounts_that_are_none(child: Runner) -> None:
     texts = ["8", "8GO", "-3GiB", "120 %%"]
     program = "from coopsim.types import CoopsimError\nfound = []\n"

@@ -13,7 +13,7 @@ import pytest
 
 from coopsim.cli import live_cache
 from coopsim.cli.parser import build
-from coopsim.live import plan_cache, plan_file
+from coopsim.live import plan_file
 from coopsim.phantom.build import cache_folder
 from tests.conftest import ROOT, Runner
 from tests.live.plans import HEADER
@@ -137,5 +137,5 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         file.write_bytes(b"x")
         os.truncate(file, 1 << 28 if i == 60 else 1)  # sparse
         os.utime(file, (i, i))
-    plan_cache.trim(tmp_path)
+    plan_file.trim_cache(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted(files[61:])

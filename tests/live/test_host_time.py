@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopsim.live import replanning, schedules
-from coopsim.live.host_time import PRICED_ON, Pace, StepTime, believed, step_time
-from coopsim.live.plan_state import Candidate, PlanState
+from coopsim.live import prices, replanning, schedules
+from coopsim.live.host_time import Pace, StepTime, step_time
+from coopsim.live.plan_state import Candidate, Stored
+from coopsim.live.prices import PRICED_ON, believed
 from coopsim.live.signatures import Signature
 from coopsim.trace import synth
 from coopsim.types import Action
@@ -87,12 +88,12 @@ def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_po
     op_log: list[Any] = [SimpleNamespace(func=f"op {i}", shapes=((), ()), op=i) for i in range(trace.n_ops)]
     budget = int(schedules.least(trace).nbytes * 1.5)
     schedule = schedules.find(trace, "foresight-offline", budget)
-    signature = Signature(trace, op_log, 1, 0, state=PlanState(schedule), priced=False)
+    signature = Signature(trace, op_log, 1, 0, state=Stored(schedule=schedule), priced=False)
     read = {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}
-    replanning.reprice(signature, read, "a card")
+    timed, found = prices.repriced(signature, schedule, read, "a card")
+    signature.reprice(timed)
+    signature.move_on(Stored(schedule=found))
     again = schedule.op[schedule.action == Action.RECOMPUTE]
-    found = signature.state.schedule
-    assert found is not None
     assert signature.priced
     assert signature.trace.header[PRICED_ON] == "a card"
     assert found.header["trace"] == signature.trace.content_hash != trace.content_hash

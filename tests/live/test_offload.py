@@ -51,13 +51,14 @@ def test_the_observer_does_what_python_does(child: Runner, part: int) -> None:
 STATE = """
 from coopsim.live import planning, schedules
 from tests.live.compare import FastHost, compare
-cheapest, follow, early = schedules._cheapest, planning.Planning.follow, []
+cheapest, follow, early = schedules._cheapest, planning.Planning._plan, []
 def last(found, *how):  # the one that may offload state: the others cost no more on so fast a link
     return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found, *how)
-def noted(self, kind):
-    follow(self, kind)
-    if kind.plan is not None: early.append(len(kind.plan.early))
-schedules._cheapest, planning.Planning.follow = last, noted
+def noted(self, *of, **how):
+    plan = follow(self, *of, **how)
+    early.append(len(plan.early))
+    return plan
+schedules._cheapest, planning.Planning._plan = last, noted
 def one(name):
     early.clear()
     return compare(name, "45%", steps=6, offload=FastHost(state=True)) | {"early": max(early)}
@@ -133,9 +134,12 @@ from tests.live.compare import FastHost, compare
 HostArea.reserve = lambda self, nbytes: "the host gives nothing"
 found = compare("accumulated", "75%", steps=4, offload=FastHost())
 HostArea.reserve = reserve
-answer([found, compare("accumulated", "75%", steps=4, offload=FastHost(memory_bytes=1))])
+area = HostArea("cpu")
+grown = area.reserve(512), bool(area.reserve(1 << 62)), area.nbytes
+answer([found, compare("accumulated", "75%", steps=4, offload=FastHost(memory_bytes=1)), grown])
 """.replace("HostArea.reserve = lambda", "reserve = HostArea.reserve\nHostArea.reserve = lambda")
-    refused, tiny = child(text)
+    refused, tiny, grown = child(text)
+    assert grown == ["", True, 512]  # earlier plans keep what they copy to
     for report in (refused, tiny):
         assert report["same"]
         assert (report["offloads"], report["host_bytes"]) == (0, 0)

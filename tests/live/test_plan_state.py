@@ -1,52 +1,113 @@
-"""The life of a plan: adopted, validated or replaced; and which step signature the next one is expected to be."""
+"""The life of a plan, from state to state; how steps are judged; which signature the next step is expected to be of."""
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from coopsim.live.plan_state import Candidate, PlanState
+import pytest
+
+from coopsim import live as live_package
+from coopsim.live.plan import Plan
+from coopsim.live.plan_state import (
+    Asked,
+    Candidate,
+    Failure,
+    Finished,
+    Followed,
+    OnTrial,
+    PlanState,
+    Stored,
+    Tried,
+    Unplanned,
+    Validated,
+)
+from coopsim.live.replanning import Judgement, StepTook, judge
 from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 
+SCHEDULE, PLAN, OTHER = cast("Schedule", object()), cast("Plan", object()), cast("Plan", object())
+
 
 def candidate(margin: int) -> Candidate:
-    return Candidate(margin, cast("Schedule", object()))
+    return Candidate(margin, SCHEDULE)
 
 
-def test_a_plan_is_proven_and_its_trials_are_forgotten() -> None:
-    state = PlanState(why="no schedule was found that fits")
-    state.candidates = [candidate(0), candidate(5), candidate(9)]
-    state.adopt(state.candidates[1])
-    assert (state.candidate, state.why) == (state.candidates[1], "")
-    state.fail(3, ran_out=False)
-    assert [other.margin for other in state.candidates] == [0, 5, 9]
-    state.keep()
-    state.validate()
-    assert state.validated
-    assert state.failures == state.candidates == []
+FIRST, SECOND = candidate(1), candidate(2)
+TRIED = Tried(2, (Failure(False, 3, FIRST),), (SECOND,), 9)
+TRIAL = OnTrial(FIRST, PLAN, TRIED, kept=2, allocating=1)
+VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.forget()), Finished(FIRST, PLAN, kept=2)
 
 
-def test_after_a_step_that_ran_out_of_memory_only_larger_margins_are_left() -> None:
-    state = PlanState()
-    state.candidates = [candidate(0), candidate(5), candidate(9)]
-    state.adopt(state.candidates[1])
-    state.fail(0, ran_out=True)
-    assert [other.margin for other in state.candidates] == [9]
-    assert [failure.candidate.margin for failure in state.failures] == [5]
+@pytest.mark.parametrize(("then", "state"), [
+    (Unplanned(why="why").ask(), Asked()),
+    (Asked().refuse("too much"), Unplanned(why="too much")),
+    (Asked().try_out(SECOND, PLAN, 7), OnTrial(SECOND, PLAN, Tried(infeasible_margin=7))),
+    (Unplanned(why="first").store(SECOND), Stored(margin=2, schedule=SCHEDULE)),
+    (Stored(margin=2, schedule=SCHEDULE).follow(SECOND, PLAN), OnTrial(SECOND, PLAN)),
+    (Stored(margin=2, schedule=SCHEDULE, finished=True).follow(SECOND, PLAN), Finished(SECOND, PLAN)),
+    (TRIAL.keep(), replace(TRIAL, kept=3)),
+    (TRIAL.allocate(), replace(TRIAL, kept=0, allocating=2)),
+    (TRIAL.validate(OTHER), Validated(FIRST, OTHER, Tried(2, (), (), 9))),
+    (TRIAL.retry(SECOND, OTHER, Tried(3)), OnTrial(SECOND, OTHER, Tried(3))),
+    (TRIAL.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED)),
+    (TRIAL.remake(OTHER), replace(TRIAL, plan=OTHER)),
+    (TRIAL.go_back(SECOND, OTHER), Finished(SECOND, OTHER)),
+    (TRIAL.finish(), FINISHED),
+    (TRIAL.refuse("no room"), Unplanned(margin=1, why="no room")),
+    (VALIDATED.keep(), VALIDATED),
+    (VALIDATED.retry(SECOND, OTHER, TRIED), OnTrial(SECOND, OTHER, TRIED)),
+    (VALIDATED.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED.forget())),
+    (VALIDATED.finish(), Finished(FIRST, PLAN, validated=True)),
+    (FINISHED.keep(), Finished(FIRST, PLAN, kept=3)),
+    (FINISHED.validate(OTHER), Finished(FIRST, OTHER, kept=2, validated=True)),
+    (FINISHED.improve(SECOND, OTHER), Finished(SECOND, OTHER)),
+    (FINISHED.drop(), Unplanned(margin=1)),  # the budget is another one
+])  # fmt: skip
+def test_a_plan_goes_from_state_to_state(then: PlanState, state: PlanState) -> None:
+    assert then == state
+    assert isinstance(then, Followed) is (then.plan is not None)
+    assert (then.schedule is None) is isinstance(then, Unplanned | Asked)
 
 
-def test_a_schedule_on_trial_has_yet_to_be_proven_and_one_that_is_restored_has_not() -> None:
-    state = PlanState()
-    state.adopt(first := candidate(1))
-    state.keep()
-    state.validate()
-    state.restore(first)
-    assert (state.validated, state.kept, state.finished) == (True, 1, True)
-    state.repair()
-    state.restart()  # the budget is another one
-    assert (state.finished, state.repairs) == (False, 0)
-    state.adopt(candidate(2))
-    assert (state.validated, state.kept) == (False, 0)
+@pytest.mark.parametrize(("state", "no"), [
+    (Unplanned(), "keep validate finish retry improve follow"),
+    (Stored(schedule=SCHEDULE), "keep validate finish retry improve"),
+    (TRIAL, "ask store try_out follow"),
+    (VALIDATED, "ask store try_out follow validate allocate"),
+    (FINISHED, "ask store try_out follow allocate retry go_back finish"),
+])  # fmt: skip
+def test_there_is_no_other_way(state: PlanState, no: str) -> None:
+    assert not [name for name in no.split() if hasattr(state, name)]
+
+
+def test_planning_alone_moves_a_plan_on() -> None:
+    live = Path(live_package.__file__).parent
+    assert [file.name for file in live.rglob("*.py") if ".move_on(" in file.read_text()] == ["planning.py"]
+
+
+def test_after_steps_that_ran_out_of_memory_or_were_not_steady_only_larger_margins_are_left() -> None:
+    tried = Tried(waiting=(candidate(0), candidate(5), candidate(9)))
+    own = candidate(5)
+    for failure, left in ((Failure(False, 3, own), 3), (Failure(True, 0, own), 1), (Failure(False, 0, own, 2), 1)):
+        found = tried.repair().fail(failure)
+        assert (found.repairs, found.failures, len(found.waiting)) == (1, (failure,), left)
+
+
+@pytest.mark.parametrize(("state", "took", "counts", "judgement"), [
+    (TRIAL, StepTook(100), True, Judgement.KEPT),
+    (TRIAL, StepTook(101), True, Judgement.EXCEEDED),
+    (FINISHED, StepTook(9, ran_out=True), False, Judgement.EXCEEDED),
+    (TRIAL, StepTook(9, calls=2), True, Judgement.WARMING_UP),
+    (TRIAL, StepTook(9, calls=2), False, Judgement.KEPT),  # the step before was of another signature
+    (VALIDATED, StepTook(9, calls=2, retries=1), True, Judgement.KEPT),
+    (FINISHED, StepTook(9, calls=2, retries=1), True, Judgement.KEPT),
+    (replace(TRIAL, allocating=3), StepTook(9, calls=2), True, Judgement.KEPT),  # the program's own
+    (replace(TRIAL, allocating=3), StepTook(9, calls=2, retries=1), True, Judgement.UNSTEADY),
+])  # fmt: skip
+def test_a_step_is_judged(state: Followed, took: StepTook, counts: bool, judgement: Judgement) -> None:
+    assert judge(state, took, 100, 3, counts=counts) is judgement
 
 
 def kind(*, first: bool = False) -> Signature:

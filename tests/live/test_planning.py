@@ -9,6 +9,7 @@ from coopsim.live import schedules
 from coopsim.live.signatures import Signature
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.planning import Planning
+from coopsim.live.replanning import StepTook
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
 def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
@@ -16,14 +17,15 @@ def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries
     limit = int(room * schedules.least(trace).nbytes)
     kind = Signature(trace, [], 1, peak_bytes(trace, 512))
     planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
-    planning.plan(kind)
-    found = []
+    planning.learn(kind)
+    found, infeasible = [], None
     for _ in range(steps):
         state, margin = kind.state, kind.state.margin / limit
+        infeasible = infeasible if state.finished else state.tried.infeasible_margin
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
         n = calls(margin)
-        planning.validate(kind, int(taken(margin) * limit), ran_out=False, calls=n, retries=n * retries)
-    return found, state.validated, state.infeasible_margin / limit if state.infeasible_margin else None
+        planning.validate(kind, StepTook(int(taken(margin) * limit), False, n, n * retries))
+    return found, kind.state.validated, infeasible / limit if infeasible else None
 """
 
 
@@ -84,7 +86,8 @@ def test_a_program_that_empties_the_cache_itself_keeps_its_plan(child: Runner) -
 REPRICED = """
 from dataclasses import replace
 class Later:
-    alive, asked = True, []
+    alive = True
+    def __init__(self): self.asked = []
     def ask(self, signature, question): self.asked.append((signature, question))
     def answers(self):
         asked, self.asked = self.asked, []
@@ -94,7 +97,8 @@ def repriced(background):
     trace = replace(trace, cost_ns=trace.cost_ns * 100)
     kind = Signature(trace, [], 1, peak_bytes(trace, 512), priced=False)
     planning = Planning("foresight-offline", int(1.5 * schedules.least(trace).nbytes), None, background=background)
-    planning.plan(kind)
+    planning.learn(kind)
+    planning.take()
     planning.reprice(kind, {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}, "")
     found = [kind.state.schedule.overhead, kind.plan.time.gpu_overhead]
     planning.take()
@@ -107,3 +111,28 @@ def test_a_plan_that_is_priced_anew_gives_way_to_a_cheaper_one_also_in_the_backg
     assert here[:2] == here[2:4] == later[2:4]
     assert later[0] == later[1] > later[2] + 0.01
     assert here[4:] == later[4:] == [False, True]
+
+
+IN_ARENA = """
+from types import SimpleNamespace
+from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.plan_state import Candidate, OnTrial
+from coopsim.live.search import Question, Search, Wanted
+from coopsim.live.signatures import Signature
+signature = Signature(None, [], 1, 0)
+def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
+    placed = SimpleNamespace(next=lambda plan: SimpleNamespace(needed=410 - plan, bound=0))
+    return PlacedPlans(placed, lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none")
+def anew(most):
+    found = plans(most).ask(signature, Question(Wanted.ANEW, Search(None, "coop", 400), 0))
+    return found.plan, found.why
+one = plans(60)
+looked = [one.look_ahead(signature, OnTrial(Candidate(0, None), 0), 400) for _ in range(2)]
+answer([anew(60), anew(7), anew(-1), looked[0][1], looked[1], one.leaving(signature, 0, 100, 400, 3)[1],
+        one.leaving(signature, 90, 100, 400, 3)])
+"""
+
+
+def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Runner) -> None:
+    """Or the one with the least height. Its next steps are looked at once, and nearer margins tried after an excess."""
+    assert child(IN_ARENA) == [[15, ""], [7, ""], [None, "none"], 15, None, 50, None]

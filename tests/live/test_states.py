@@ -58,7 +58,7 @@ answer([found, recorder.did])
 
 def test_a_kind_without_a_plan_goes_on_demand(child: Runner) -> None:
     text = """
-planned.state.clear()
+planned.move_on(planned.state.drop())
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])

@@ -25,12 +25,16 @@ class Placed:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self.others = 0  #: bytes that stay and are not the program's, such as cuBLAS's workspaces
+        self._others = 0  # bytes that stay and are not the program's, such as cuBLAS's workspaces
         self._asked: WeakKeyDictionary[Plan, Requests] = WeakKeyDictionary()
         self._places: WeakKeyDictionary[Plan, dict[tuple[Block, ...], Places]] = WeakKeyDictionary()
         self._around: WeakKeyDictionary[Plan, dict[tuple[Any, ...], Places]] = WeakKeyDictionary()
         self._last: tuple[Plan | None, Places | None] = None, None
         self._begun = self._begun_before = 0  # when this step began, and the one before, in requests
+
+    def count_others(self, nbytes: int) -> None:
+        """Leave room for so many bytes that stay and are not the program's."""
+        self._others = nbytes
 
     def begin(self) -> None:
         """Note the beginning of a step, before its first request."""
@@ -98,8 +102,8 @@ class Placed:
 
     def _coming(self, plan: Plan, resting: tuple[Block, ...]) -> int:
         """Bytes of others that are still to be allocated, as cuBLAS's workspaces in a first step."""
-        missing = stays(self.asked(plan), plan.trace, self.others) - sum(n for _, n in resting)
-        return min(max(missing, 0), self.others)
+        missing = stays(self.asked(plan), plan.trace, self._others) - sum(n for _, n in resting)
+        return min(max(missing, 0), self._others)
 
     def _lie(self, plan: Plan, now: int, since: int) -> tuple[tuple[Block, ...], tuple[Gone, ...]]:
         """The blocks that exist: those that stay, and those that the step will free.

@@ -1,70 +1,93 @@
 """Plans whose requests all have places in an arena, within the budget: made, and replaced as memory changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+from weakref import WeakSet
 
 from coopsim.live.arena.placed import Placed
-from coopsim.live.make import PLACINGS, more_to_leave
-from coopsim.live.plan_state import Candidate
+from coopsim.live.make import PLACINGS, make, more_to_leave
+from coopsim.live.plan import Plan
+from coopsim.live.plan_file import Planned
+from coopsim.live.plan_state import Candidate, Followed
+from coopsim.live.search import Found, Question, Search, Wanted
 from coopsim.live.signatures import Signature
+
+Chosen = tuple[Candidate, Plan]  #: a schedule, and its plan
 
 
 class PlacedPlans:
-    """Plans step signatures for an arena by `plan`, which plans with the margin that a signature's state has.
+    """A PlanMaker for an arena, which answers at once.
 
-    follow: makes the plan of the schedule that a state has. A margin is a number of bytes that a plan leaves of the
-    budget.
+    choose: finds a schedule of a signature that leaves exactly so many bytes of the budget, its margin, and makes the
+    plan; or says why there is none.
     """
 
-    def __init__(self, placed: Placed, plan: Callable[[Signature], None], follow: Callable[[Signature], None]) -> None:
-        self._placed, self._plan, self._follow = placed, plan, follow
+    def __init__(self, placed: Placed, choose: Callable[[Signature, int], Chosen | str]) -> None:
+        self._placed, self._choose = placed, choose
+        self._looked: WeakSet[Signature] = WeakSet()  # those whose next steps' places were checked once
 
-    def make(self, signature: Signature, limit: int) -> None:
-        """Plan so that all requests have places within the limit; failing that, with the least height of all tried."""
-        state = signature.state
-        best: tuple[int, Candidate] | None = None
-        for k in range(PLACINGS):
-            self._plan(signature)
-            if state.plan is None or state.schedule is None:
-                break
-            places = self._placed.next(state.plan)
-            if best is None or places.needed < best[0]:
-                best = places.needed, state.candidate
-            if places.needed <= limit:
-                return
-            state.leave(state.margin + more_to_leave(places, limit, k))
-        if best is not None:
-            state.adopt(best[1])
-            self._follow(signature)
+    def ask(self, signature: Signature, question: Question) -> Found:
+        """A plan whose requests all have places; failing that, one with the least height of all tried.
 
-    def make_leaving(self, signature: Signature, margin: int, limit: int, tries: int) -> bool:
-        """Plan with this margin; if that has no plan, with `tries` margins in all, each nearer to the present one.
-
-        If none of them has a plan, the signature goes back to the present one, which is replanned no more: False.
+        A first plan leaves no more than that takes, whatever the question says.
         """
-        state, before = signature.state, signature.state.candidate
+        match question.wanted:
+            case Wanted.CHEAPER:
+                return Found(None, "in an arena the plan stays")
+            case Wanted.STORED:
+                return _at_start(signature, question.search)
+            case Wanted.FIRST if why := question.search.too_much():
+                return Found(None, why, too_much=True)
+        margin = question.margin if question.wanted is Wanted.ANEW else signature.state.margin
+        made = self._make(signature, margin, question.search.limit)
+        return Found(None, made) if isinstance(made, str) else Found(made[0], plan=made[1])
+
+    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
+        """None: all were answered at once."""
+        return ()
+
+    def leaving(self, signature: Signature, own: int, margin: int, limit: int, tries: int) -> Chosen | None:
+        """A plan with this margin; if that has none, with `tries` margins in all, each nearer to the present, `own`."""
         for _ in range(tries):
-            state.leave(margin)
-            self.make(signature, limit)
-            if state.schedule is not None:
-                return True
-            margin = (before.margin + margin) // 2
-        state.restore(before)
-        self._follow(signature)
-        return False
+            made = self._make(signature, margin, limit)
+            if not isinstance(made, str):
+                return made
+            margin = (own + margin) // 2
+        return None
 
-    def look_ahead(self, signature: Signature, limit: int) -> bool:
-        """Replace a plan whose next steps find no places, as memory lies now. True if it was replaced.
+    def look_ahead(self, signature: Signature, state: Followed, limit: int) -> Chosen | None:
+        """Another plan, if the next steps of this one find no places as memory lies now; sought once per signature.
 
-        The plan stays if its next steps do find places, or if no other plan's would.
+        None if its next steps do find places, or if no other plan's would.
         """
-        state = signature.state
-        assert state.plan is not None
+        if signature in self._looked:
+            return None
+        self._looked.add(signature)
         if self._placed.next(state.plan).needed <= limit:
-            return False
-        before = state.candidate
-        self.make(signature, limit)
-        if state.plan is not None and self._placed.next(state.plan).needed <= limit:
-            return True
-        state.adopt(before)
-        self._follow(signature)
-        return False
+            return None
+        made = self._make(signature, state.margin, limit)
+        return made if not isinstance(made, str) and self._placed.next(made[1]).needed <= limit else None
+
+    def _make(self, signature: Signature, margin: int, limit: int) -> Chosen | str:
+        best: tuple[int, Chosen] | None = None
+        for k in range(PLACINGS):
+            chosen = self._choose(signature, margin)
+            if isinstance(chosen, str):
+                return best[1] if best is not None else chosen
+            candidate, plan = chosen
+            places = self._placed.next(plan)
+            if best is None or places.needed < best[0]:
+                best = places.needed, chosen
+            if places.needed <= limit:
+                return chosen
+            margin = candidate.margin + more_to_leave(places, limit, k)
+        assert best is not None
+        return best[1]
+
+
+def _at_start(signature: Signature, search: Search) -> Found:
+    """A schedule of a first step whose requests have places in an arena that is still empty."""
+    planned = Planned(signature.trace, cast("Any", signature.op_log), signature.decided, first=True)
+    how: dict[str, Any] = {"search": False, "arena": True, "hosting": search.hosting}
+    made = make(planned, cast("str", search.policy), search.limit, search.others, **how).signature
+    return Found(Candidate(made.margin, made.schedule) if made.schedule is not None else None, made.why)

@@ -121,11 +121,18 @@ class HostArea:
     def reserve(self, nbytes: int) -> str:
         """Make the area at least so large. Return why that is not possible, in one line; "" if it is.
 
-        What was in it is there only for who still refers to it.
+        What was in it is there only for who still refers to it. If it cannot be larger, it is as large as before, as
+        plans that exist copy to it.
         """
         if nbytes <= self.nbytes:
             return ""
-        self._bytes = None
+        before, self._bytes = self.nbytes, None
+        why = self._allocate(nbytes)
+        if why and before:
+            self._allocate(before)
+        return why
+
+    def _allocate(self, nbytes: int) -> str:
         free = _available() if self._device_type == "cuda" and not is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
