@@ -122,7 +122,7 @@ class Learner:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
             case OnDemand(left=left) if left is not None:
-                self._known.deviated(outgrown=left.outgrown)
+                self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
                 return False
             case state:
@@ -193,11 +193,11 @@ class Learner:
         """
         stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
 
-    def keep(self, path: str, command: str, device_type: str, calls: int, *, arena: bool) -> None:
+    def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
 
         Signatures whose plan is still being made are left out. No file is written without a plan, and none if it would
-        be as the one that was read. calls: how often the last step took memory from the device or gave it back.
+        be as the one that was read.
         """
         planning, found = self._planning, self._held()
         planning.take()
@@ -210,8 +210,8 @@ class Learner:
                 planning.prepare(self._first, now=True)
             signatures.insert(0, self._first)
         head = self._header(command, device_type, arena=arena)
-        given_up = (one.state.finished or one.state.repairs >= _REPLANNED for one in signatures)
-        steady = not (calls and any(given_up))
+        given_up = (one.state for one in signatures if one.state.finished or one.state.repairs >= _REPLANNED)
+        steady = not any(state.allocating for state in given_up)
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:

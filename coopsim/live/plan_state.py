@@ -44,7 +44,7 @@ class PlanState:
     On trial, `keep` counts the steps that kept to the budget until `validate` makes the plan *validated*; `allocate`
     counts those that kept to it and were not steady, and begins anew; `fail` records a step that did not keep to it, or
     steps that do not become steady, after which another schedule is adopted; `finish` ends that, and the plan stays as
-    it is.
+    it is. A validated plan goes on trial again, if its steps are no longer steady.
     """
 
     schedule: Schedule | None = None
@@ -52,8 +52,8 @@ class PlanState:
     margin: int = 0  #: bytes of the budget that the plan leaves unused
     why: str = ""  #: why there is no plan; "" if there is one
     validated: bool = False
-    kept: int = 0  #: steps by this plan that kept to the budget and were steady
-    allocating: int = 0  #: steps by this plan that kept to it, and took memory from the device or gave it back
+    kept: int = 0  #: steps by this plan, one after the other, that kept to the budget and were steady
+    allocating: int = 0  #: steps that kept to it, and took memory from the device or gave it back, since `settle`
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
     repairs: int = 0  #: how often a step called for another plan
     finished: bool = False  #: whether the search for a better plan is over
@@ -118,6 +118,10 @@ class PlanState:
     def keep(self) -> None:
         """Note that a step by the plan kept to the budget."""
         self.kept += 1
+
+    def settle(self) -> None:
+        """Note that enough steps were steady: what they took of the device before was to warm up."""
+        self.allocating = 0
 
     def allocate(self) -> None:
         """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""

@@ -57,7 +57,6 @@ class Planning:
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
         self.first: Signature | None = None  #: the first step, if it is prepared for another start
-        self._latest: Signature | None = None  # of the latest step that followed a plan
 
     def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
         """Let plans offload, unless no_offload says why not. CoopsimError if the policy makes no plans.
@@ -260,18 +259,18 @@ class Planning:
     def validate(self, signature: Signature, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
         """Judge the signature's plan by a step that followed it, and replan the plan if the step exceeded the budget.
 
-        It is replanned, too, if steps of this signature, one after the other, go on to give back the allocator's cache.
-        taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory
+        It is replanned, too, if steps of this signature go on to give back the allocator's cache, whatever signature
+        the steps between them have, as a plan has to leave room for what these leave behind as well. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory
         from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
         state, p = signature.state, self._parameters
         excess = taken - self.limit
-        after_another, self._latest = signature is not self._latest, signature
         if excess <= 0 and not ran_out:
-            judged = not (signature.first or after_another or state.finished or state.validated)
-            if judged and (retries or (calls and state.allocating < p.warm_up_steps)):
+            calling = not signature.first and (retries or (calls and state.allocating < p.warm_up_steps))
+            if calling:
                 state.allocate()
+            if calling and not state.finished:
                 if state.allocating > p.warm_up_steps:
                     self.replans += replanning.unsteady(state, self._search(signature), p, retries)
                     self.follow(signature)
@@ -280,8 +279,12 @@ class Planning:
             if placed is not None and state.looks_ahead() and self._in_place(placed).look_ahead(signature, self.limit):
                 self.replans += 1
                 return  # the new plan is on trial
-            state.keep()
-            if not state.validated and (signature.first or state.kept == p.validating_steps):
+            if not calling:
+                state.keep()
+            if state.kept >= p.validating_steps:
+                state.settle()
+            seen = state.kept + state.allocating * state.finished
+            if not state.validated and (signature.first or seen >= p.validating_steps):
                 state.validate()
                 self.follow(signature)
         elif not state.finished and state.repairs <= p.max_repairs:

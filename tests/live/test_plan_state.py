@@ -69,7 +69,7 @@ def test_after_two_more_steps_of_a_kind_the_next_is_expected_to_be_of_it() -> No
 def test_once_data_have_grown_the_first_ops_of_every_step_tell_its_kind() -> None:
     known, steady = KnownSignatures(), kind()
     known.last = steady
-    known.deviated(outgrown=True)
+    known.deviated(decide=True)
     for _ in range(9):
         known.followed(steady)
     assert known.expected is None
@@ -82,7 +82,7 @@ def test_the_first_kind_is_a_candidate_for_the_first_step_alone_and_none_are_aft
     known.last = other
     assert known.candidates(first_step=True) == [first, other, steady]
     assert known.candidates(first_step=False) == [other, steady]
-    known.deviated(outgrown=False)
+    known.deviated(decide=False)
     assert known.candidates(first_step=False) == []
 
 

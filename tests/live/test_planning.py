@@ -66,7 +66,7 @@ def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child:
     found, validated, _ = child(REPLAN + STEADY.format(0.03, 1, 1e18))
     assert validated
     margins = [round(plan["margin"], 3) for plan in found]
-    assert margins == [0] * 5 + [0.01] * 4 + [0.02] * 4 + [0.04] * 27
+    assert margins == [0] * 4 + [0.01] * 4 + [0.02] * 4 + [0.04] * 28
 
 
 def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
@@ -79,6 +79,30 @@ def test_a_program_that_empties_the_cache_itself_keeps_its_plan(child: Runner) -
     found, validated, _ = child(REPLAN + STEADY.format(1, 0, 1e18))
     assert validated
     assert {plan["margin"] for plan in found} == {0}
+
+
+ALTERNATING = """
+def alternating(steady):
+    trace = synth.unet(8)
+    limit = int(1.3 * schedules.least(trace).nbytes)
+    kinds = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
+    planning = Planning("foresight-offline", limit, None, PlanningParameters(retry_ns=1e18))
+    for kind in kinds:
+        planning.plan(kind)
+    found = []
+    for i in range(30):
+        state = kinds[i % 2].state
+        calls = int(i >= steady and state.margin < 0.03 * limit)
+        planning.validate(kinds[i % 2], limit, ran_out=False, calls=calls, retries=calls)
+        found.append((round(state.margin / limit, 2), state.validated, state.allocating))
+    return found[-2:]
+"""
+
+
+def test_plans_of_steps_that_take_turns_are_mended_also_once_validated(child: Runner) -> None:
+    """Each gives back the allocator's cache until its plan leaves 3 % of the budget: at once, or from step 8 on."""
+    found = child(REPLAN + ALTERNATING + "answer([alternating(0), alternating(8)])")
+    assert found == [[[0.04, True, 0]] * 2, [[0.02, False, 3]] * 2]
 
 
 REPRICED = """
