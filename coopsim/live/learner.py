@@ -24,7 +24,6 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
-_REPLANNED = 3  #: plans of a signature, after which steps that still call the driver count as not steady
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -210,8 +209,8 @@ class Learner:
                 planning.prepare(self._first, now=True)
             signatures.insert(0, self._first)
         head = self._header(command, device_type, arena=arena)
-        given_up = (one.state for one in signatures if one.state.finished or one.state.repairs >= _REPLANNED)
-        steady = not any(state.allocating for state in given_up)
+        mended = planning.replans or any(one.state.finished for one in signatures)
+        steady = not (mended and any(one.state.allocating for one in signatures))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:

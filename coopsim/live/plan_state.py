@@ -53,7 +53,7 @@ class PlanState:
     why: str = ""  #: why there is no plan; "" if there is one
     validated: bool = False
     kept: int = 0  #: steps by this plan, one after the other, that kept to the budget and were steady
-    allocating: int = 0  #: steps that kept to it, and took memory from the device or gave it back, since `settle`
+    allocating: int = 0  #: steps that kept to it and called the device for memory, since the latest that were steady
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
     repairs: int = 0  #: how often a step called for another plan
     finished: bool = False  #: whether the search for a better plan is over
@@ -115,13 +115,15 @@ class PlanState:
         """Note that no plan was found, and why, in one line; an earlier plan is dropped by `clear`."""
         self.why = why
 
-    def keep(self) -> None:
-        """Note that a step by the plan kept to the budget."""
-        self.kept += 1
+    def keep(self, enough: int) -> bool:
+        """Note that a step by the plan kept to the budget and was steady. True if `enough` of them in a row were.
 
-    def settle(self) -> None:
-        """Note that enough steps were steady: what they took of the device before was to warm up."""
-        self.allocating = 0
+        What steps took of the device before these was to warm up.
+        """
+        self.kept += 1
+        if self.kept >= enough:
+            self.allocating = 0
+        return self.kept >= enough
 
     def allocate(self) -> None:
         """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""

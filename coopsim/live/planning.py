@@ -56,6 +56,7 @@ class Planning:
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
+        self._steady_margin = 0  # of the latest plan with steady steps
         self.first: Signature | None = None  #: the first step, if it is prepared for another start
 
     def let_offload(self, offload: Hosting | None, no_offload: str, *, in_parts: bool = False) -> None:
@@ -195,9 +196,9 @@ class Planning:
 
     @property
     def _first_margin(self) -> int:
-        """What the first plan of a signature leaves, in bytes."""
-        divisor = self._parameters.first_margin_divisor if self.on_gpu else 0
-        return (self.limit or 0) // divisor if divisor else 0
+        """What the first plan of a signature leaves, in bytes: as much as the plan of others with steady steps."""
+        divisor = self._parameters.first_margin_divisor
+        return max((self.limit or 0) // divisor, self._steady_margin) if divisor and self.on_gpu else 0
 
     def _adopt(self, signature: Signature, candidate: Candidate) -> None:
         signature.state.adopt(candidate)
@@ -251,20 +252,20 @@ class Planning:
     def _recompute_only(self, signature: Signature, why: str) -> None:
         """Plan a step signature, and all later ones, without copies, for this reason."""
         self.hosting, self.no_offload = None, why
-        if self.placed is not None and self.limit is not None:
-            self._in_place(self.placed).make(signature, self.limit)
-        else:
+        if self.placed is None or self.limit is None:
             self.plan(signature)
+        else:
+            self._in_place(self.placed).make(signature, self.limit)
 
     def validate(self, signature: Signature, taken: int, *, ran_out: bool, calls: int = 0, retries: int = 0) -> None:
         """Judge the signature's plan by a step that followed it, and replan the plan if the step exceeded the budget.
 
-        It is replanned, too, if steps of this signature go on to give back the allocator's cache, whatever signature
-        the steps between them have, as a plan has to leave room for what these leave behind as well. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it took memory
-        from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
+        It is replanned, too, if steps of this signature go on to give back the allocator's cache, whichever steps come
+        between. taken: bytes that the step took at most. ran_out: whether it ran out of memory. calls: how often it
+        took memory from the device or gave it back. retries: how often it gave back the allocator's cache to go on.
         """
         assert self.limit is not None
-        state, p = signature.state, self._parameters
+        state, p, search = signature.state, self._parameters, self._search(signature)
         excess = taken - self.limit
         if excess <= 0 and not ran_out:
             calling = not signature.first and (retries or (calls and state.allocating < p.warm_up_steps))
@@ -272,30 +273,26 @@ class Planning:
                 state.allocate()
             if calling and not state.finished:
                 if state.allocating > p.warm_up_steps:
-                    self.replans += replanning.unsteady(state, self._search(signature), p, retries)
+                    self.replans += replanning.unsteady(state, search, p, retries, self._steady_margin)
                     self.follow(signature)
                 return
             placed = None if signature.first else self.placed
             if placed is not None and state.looks_ahead() and self._in_place(placed).look_ahead(signature, self.limit):
                 self.replans += 1
                 return  # the new plan is on trial
-            if not calling:
-                state.keep()
-            if state.kept >= p.validating_steps:
-                state.settle()
+            if not calling and state.keep(p.validating_steps):
+                self._steady_margin = state.margin
             seen = state.kept + state.allocating * state.finished
             if not state.validated and (signature.first or seen >= p.validating_steps):
                 state.validate()
                 self.follow(signature)
         elif not state.finished and state.repairs <= p.max_repairs:
             state.repair()
-            least = int(p.least_margin * self.limit)
             if self.placed is not None:
                 excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it
-                margin = max(excess, 2 * state.margin, least)
+                margin = max(excess, 2 * state.margin, int(p.least_margin * self.limit))
                 self.replans += self._in_place(self.placed).make_leaving(signature, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
-                search = self._search(signature)
                 margins = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
                 equal = p.equal_excess_bytes if self.on_gpu else 0
                 self.replans += replanning.replan(state, search, p, margins, equal_excess=equal)

@@ -35,15 +35,16 @@ def exceeding(
     return [margin, 2 * margin, 4 * margin]
 
 
-def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int) -> bool:
+def unsteady(state: PlanState, search: Search, p: PlanningParameters, retries: int, steady_margin: int = 0) -> bool:
     """Adopt a schedule that leaves more, if that costs less than what the steps take from the device and give back.
 
     If there is none, the signature goes back to the cheapest of those that kept to the budget, and is replanned no
     more. Returns whether another schedule was adopted. retries: how often a step gives back the allocator's cache.
+    steady_margin: what the latest plan leaves whose steps are steady, of whatever signature.
     """
     state.repair()
     state.fail(0, retries=retries)
-    least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit))
+    least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit), steady_margin)
     margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
     margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
     step_ns = max(int(search.trace.cost_ns.sum()), 1)

@@ -20,7 +20,7 @@ def test_a_plan_is_proven_and_its_trials_are_forgotten() -> None:
     assert (state.candidate, state.why) == (state.candidates[1], "")
     state.fail(3, ran_out=False)
     assert [other.margin for other in state.candidates] == [0, 5, 9]
-    state.keep()
+    state.keep(3)
     state.validate()
     assert state.validated
     assert state.failures == state.candidates == []
@@ -38,7 +38,7 @@ def test_after_a_step_that_ran_out_of_memory_only_larger_margins_are_left() -> N
 def test_a_schedule_on_trial_has_yet_to_be_proven_and_one_that_is_restored_has_not() -> None:
     state = PlanState()
     state.adopt(first := candidate(1))
-    state.keep()
+    state.keep(3)
     state.validate()
     state.restore(first)
     assert (state.validated, state.kept, state.finished) == (True, 1, True)
