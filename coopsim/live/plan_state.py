@@ -53,7 +53,7 @@ class PlanState:
     why: str = ""  #: why there is no plan; "" if there is one
     validated: bool = False
     kept: int = 0  #: steps by this plan, one after the other, that kept to the budget and were steady
-    allocating: int = 0  #: steps that kept to it and called the device for memory, since the latest that were steady
+    allocating: int = 0  #: steps that called the device for memory, or found none, since the latest that were steady
     looked_ahead: bool = False  #: whether places for the following steps were checked once (arena only)
     repairs: int = 0  #: how often a step called for another plan
     finished: bool = False  #: whether the search for a better plan is over
@@ -126,7 +126,7 @@ class PlanState:
         return self.kept >= enough
 
     def allocate(self) -> None:
-        """Note that a step by the plan kept to the budget, but took memory from the device or gave it back."""
+        """Note that a step by the plan took memory from the device or gave it back, or found none and never will."""
         self.kept, self.allocating = 0, self.allocating + 1
 
     def validate(self) -> None:

@@ -109,11 +109,10 @@ class Planning:
             self._begin(signature, self._search(signature).first(self._first_margin))
 
     def _begin(self, signature: Signature, found: Found) -> None:
-        if found.too_much:
-            signature.state.refuse(found.why)
-            raise DoesNotFit(found.why)
         if found.candidate is None:
             signature.state.refuse(found.why)
+            if found.too_much:
+                raise DoesNotFit(found.why)
             return
         self._adopt(signature, found.candidate)
         signature.state.found([], found.infeasible_margin)
@@ -178,8 +177,8 @@ class Planning:
     @property
     def _asks(self) -> Background | None:
         """What plans in the background; None if plans are made here."""
-        named = isinstance(self.policy, str) and self.placed is None
-        return self.background if named and self.background is not None and self.background.alive else None
+        background = self.background if isinstance(self.policy, str) and self.placed is None else None
+        return background if background is not None and background.alive else None
 
     def plan(self, signature: Signature) -> None:
         """Plan a step signature anew with the margin that its state has; if no plan is found, `why` there says why."""
@@ -188,8 +187,8 @@ class Planning:
 
     def _search(self, signature: Signature) -> Search:
         assert self.limit is not None
-        tried, ops = self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
-        return Search(signature.trace, self.policy, self.limit, self.others, self.hosting, tried, ops)
+        how = self.hosting, self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
+        return Search(signature.trace, self.policy, self.limit, self.others, *how)
 
     def _in_place(self, placed: Placed) -> PlacedPlans:
         return PlacedPlans(placed, self.plan, self.follow)
@@ -286,7 +285,9 @@ class Planning:
             if not state.validated and (signature.first or seen >= p.validating_steps):
                 state.validate()
                 self.follow(signature)
-        elif not state.finished and state.repairs <= p.max_repairs:
+        elif state.finished or state.repairs > p.max_repairs:
+            state.allocate()
+        else:
             state.repair()
             if self.placed is not None:
                 excess = excess if signature.first else 0  # of a block beside the arena: what lacked was a hole for it
@@ -294,6 +295,6 @@ class Planning:
                 self.replans += self._in_place(self.placed).make_leaving(signature, margin, self.limit, p.margins_tried)
             elif state.schedule is not None:
                 margins = replanning.exceeding(state, search, p, excess, ran_out=ran_out, once=signature.first)
-                equal = p.equal_excess_bytes if self.on_gpu else 0
+                equal = p.equal_excess_bytes * self.on_gpu
                 self.replans += replanning.replan(state, search, p, margins, equal_excess=equal)
                 self.follow(signature)

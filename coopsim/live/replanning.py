@@ -69,8 +69,9 @@ def replan(
     """Adopt the cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
     Where none costs at most `most`, the next margin counts. If it is so for all, or the signature was replanned too
-    often, go back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most. True if another
-    schedule was adopted, and False if an earlier one was.
+    often, go back to the cheapest of those that exceeded least, by `equal_excess` bytes more at most; or, if steps ran
+    out of memory by all of them, to the one that leaves most. True if another schedule was adopted, and False if an
+    earlier one was.
     """
     goes_on = state.repairs <= p.max_repairs
     tried = [failure.candidate.schedule for failure in state.failures]
@@ -87,8 +88,9 @@ def replan(
     ran_out, excess = min((failure.ran_out, failure.excess) for failure in state.failures)
     excess += equal_excess if excess > 0 else 0
     nearest = [f.candidate for f in state.failures if f.ran_out == ran_out and f.excess <= excess]
+    largest = max((f.candidate for f in state.failures), key=lambda candidate: candidate.margin)
     state.finish()
-    state.adopt(min(nearest, key=_cost))
+    state.adopt(largest if ran_out else min(nearest, key=_cost))
     return False
 
 

@@ -11,13 +11,16 @@ from coopsim.live.parameters import PlanningParameters
 from coopsim.live.planning import Planning
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
-def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
+def planned(size, room, **parameters):
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
     kind = Signature(trace, [], 1, peak_bytes(trace, 512))
     planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
     planning.plan(kind)
-    found = []
+    return kind, planning
+def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
+    kind, planning = planned(size, room, **parameters)
+    limit, found = planning.limit, []
     for _ in range(steps):
         state, margin = kind.state, kind.state.margin / limit
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
@@ -56,6 +59,19 @@ def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
     assert nearer
     assert found[-1] == found[0]
     assert costs(found)[0] == min(costs(found)) < max(costs(found))
+
+
+def test_where_steps_run_out_of_memory_by_all_plans_the_one_that_leaves_most_serves(child: Runner) -> None:
+    """And the plan file says that they are not steady: by how much they are over is not known."""
+    text = """
+kind, planning = planned(size=4, room=1.1)
+tried = []
+for _ in range(16):
+    tried.append(kind.state.margin)
+    planning.validate(kind, 0, ran_out=True)
+answer([kind.state.margin == max(tried), kind.state.finished, kind.state.allocating > 3, len(set(tried)) > 2])
+"""
+    assert child(REPLAN + text) == [True] * 4
 
 
 STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
