@@ -32,15 +32,16 @@ def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) ->
         return told
     if head is None:
         return told
+    in_bytes = {"memory": f"{head.budget_bytes}B"}  # an arena is made before the steps are known that a share is of
     if head.steady or head.arena:
         file.touch()
         note("following the plans of an earlier start of this script (--no-cache: plan anew)")
-        return told | {"cached": True, "arena": head.arena}
-    if args.arena is None and args.gpu and not args.memory.strip().endswith("%") and not no_arena():
+        return told | {"cached": True, "arena": head.arena} | (in_bytes if head.arena else {})
+    if args.arena is None and args.gpu and not no_arena():
         note(
             "in an earlier start, steps went on to take GPU memory and give it back: using an arena (--no-arena: none)"
         )
-        return told | {"arena": True}
+        return told | {"arena": True} | in_bytes
     return told | {"cached": True}
 
 

@@ -136,7 +136,8 @@ class Following(State):
         """Leave the plan, and let eviction on demand go on with its tracked storages. why: for the report."""
         self.stop()
         self._context.residency.copies.wait_for_all()
-        self._go_on(OnDemand(self._context, self.signature, LeftPlan(why, outgrown, ran_out))).begin(self.storages)
+        left = LeftPlan(why, outgrown or self._follow.at < self.signature.decided, ran_out)
+        self._go_on(OnDemand(self._context, self.signature, left)).begin(self.storages)
 
     def stop(self) -> None:
         """Stop following the plan, and take back what the observer knows."""

@@ -25,7 +25,6 @@ from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import Role
 
-_REPLANNED = 3  #: plans of a signature, after which steps that still call the driver count as not steady
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -124,7 +123,7 @@ class Learner:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
             case OnDemand(left=left) if left is not None:
-                self._known.deviated(outgrown=left.outgrown)
+                self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
                 return False
             case state:
@@ -192,11 +191,11 @@ class Learner:
         """
         stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
 
-    def keep(self, path: str, command: str, device_type: str, calls: int, *, arena: bool) -> None:
+    def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
 
         Signatures whose plan is still being made are left out. No file is written without a plan, and none if it would
-        be as the one that was read. calls: how often the last step took memory from the device or gave it back.
+        be as the one that was read.
         """
         planning, found = self._planning, self._held()
         planning.take()
@@ -209,8 +208,8 @@ class Learner:
                 planning.prepare(self._first, now=True)
             signatures.insert(0, self._first)
         head = self._header(command, device_type, arena=arena)
-        given_up = (one.state.finished or one.state.repairs >= _REPLANNED for one in signatures)
-        steady = not (calls and any(given_up))
+        mended = planning.replans or any(one.state.finished for one in signatures)
+        steady = not (mended and any(one.state.allocating for one in signatures))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -128,7 +129,7 @@ class Observed:
         """Run a call again that Python has kept, for the observer."""
         entry, storages = self._plan.row_of[op].entry, self._storages
         where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
-        made = where | self._values.execute(self._calls[op], where, ())
+        made = where | self._values.execute(self._calls[op], where, None)
         results = [made.get(storages[s]) if s in storages else None for s in entry.results]
         for storage in results:
             self._give(storage)
@@ -146,7 +147,7 @@ class Observed:
         if device_type == OFFLOAD:
             copies.offload(key, storage, at)
         else:
-            self._give(copies.fetch(key, self._values.allocate))
+            self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))
         return None
 
 

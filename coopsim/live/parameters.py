@@ -69,6 +69,6 @@ class PlanningParameters:
     any value can be evicted if a step leaves the plan. Added in "plans that nearly fill the budget keep all calls".
     `math.inf`: always; 0.0: only the calls that the plan itself runs again."""
 
-    def first_margin(self, limit: int, *, on_gpu: bool) -> int:
-        """What the first plan of a signature leaves of a budget, in bytes."""
-        return limit // self.first_margin_divisor if on_gpu and self.first_margin_divisor else 0
+    def first_margin(self, limit: int, steady: int) -> int:
+        """What the first plan of a signature on a GPU leaves of a budget, in bytes; at least `steady`, if anything."""
+        return max(limit // self.first_margin_divisor, steady) if self.first_margin_divisor else 0

@@ -5,7 +5,7 @@ leaves of the budget. States never change: each transition is a method of the st
 next one. `Planning` alone moves a signature from one to the next (docs/live-internals.md has the table).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from coopsim.live.plan import Plan
@@ -79,6 +79,7 @@ class Unfollowed:
     plan: ClassVar[None] = None
     validated: ClassVar[bool] = False
     has_kept: ClassVar[bool] = False
+    allocating: ClassVar[int] = 0
     repairs: ClassVar[int] = 0
 
     def ask(self) -> "Asked":
@@ -140,10 +141,16 @@ class Stored(Unfollowed):
 
 @dataclass(frozen=True)
 class Followed:
-    """Steps go by `plan`, which was made from the schedule of `candidate`."""
+    """Steps go by `plan`, which was made from the schedule of `candidate`.
+
+    kept: steps that kept to the budget and were steady, one after the other. allocating: steps since then that took
+    memory from the device or gave it back, or exceeded the budget for good.
+    """
 
     candidate: Candidate
     plan: Plan
+    kept: int = field(default=0, kw_only=True)
+    allocating: int = field(default=0, kw_only=True)
     why: ClassVar[str] = ""
 
     @property
@@ -159,6 +166,15 @@ class Followed:
     def drop(self) -> Unplanned:
         """The budget is another one, and a plan is sought with the same margin."""
         return Unplanned(margin=self.margin)
+
+    def keep(self, enough: int) -> Self:
+        """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
+        kept = self.kept + 1
+        return replace(self, kept=kept, allocating=0 if kept >= enough else self.allocating)
+
+    def allocate(self) -> Self:
+        """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
+        return replace(self, kept=0, allocating=self.allocating + 1)
 
     def remake(self, plan: Plan, candidate: Candidate | None = None) -> Self:
         """The plan was made anew from the same schedule. candidate: that schedule with other costs of its ops."""
@@ -196,14 +212,8 @@ class Open(Followed):
 
 @dataclass(frozen=True)
 class OnTrial(Open):
-    """Steps have yet to show that they keep to the budget by the plan, and are steady.
+    """Steps have yet to show that they keep to the budget by the plan, and are steady."""
 
-    kept: steps that were, one after the other. allocating: steps that kept to the budget, and took memory from the
-    device or gave it back.
-    """
-
-    kept: int = 0
-    allocating: int = 0
     validated: ClassVar[bool] = False
 
     @property
@@ -211,44 +221,31 @@ class OnTrial(Open):
         """Whether the latest step by the plan kept to the budget and was steady."""
         return self.kept > 0
 
-    def keep(self) -> "OnTrial":
-        """A step kept to the budget and was steady."""
-        return replace(self, kept=self.kept + 1)
-
-    def allocate(self) -> "OnTrial":
-        """A step kept to the budget, but took memory from the device or gave it back."""
-        return replace(self, kept=0, allocating=self.allocating + 1)
-
     def validate(self, plan: Plan) -> "Validated":
         """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
-        return Validated(self.candidate, plan, self.tried.forget())
+        return Validated(self.candidate, plan, self.tried.forget(), kept=self.kept, allocating=self.allocating)
 
     def finish(self) -> "Finished":
         """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, self.kept)
+        return Finished(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
 
 
 @dataclass(frozen=True)
 class Validated(Open):
-    """Enough steps have kept to the budget by the plan."""
+    """Enough steps have kept to the budget by the plan. It is replanned if later ones do not, or are not steady."""
 
     validated: ClassVar[bool] = True
     has_kept: ClassVar[bool] = True
 
-    def keep(self) -> "Validated":
-        """A step kept to the budget."""
-        return self
-
     def finish(self) -> "Finished":
         """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, validated=True)
+        return Finished(self.candidate, self.plan, True, kept=self.kept, allocating=self.allocating)
 
 
 @dataclass(frozen=True)
 class Finished(Followed):
-    """The plan stays, whatever its steps take. kept, validated: whether enough of them have kept to the budget."""
+    """The plan stays, whatever its steps take. validated: whether enough of them have kept to the budget."""
 
-    kept: int = 0
     validated: bool = False
     finished: ClassVar[bool] = True
     repairs: ClassVar[int] = 0
@@ -257,10 +254,6 @@ class Finished(Followed):
     def has_kept(self) -> bool:
         """Whether a step by the plan kept to the budget."""
         return self.kept > 0 or self.validated
-
-    def keep(self) -> "Finished":
-        """A step kept to the budget."""
-        return replace(self, kept=self.kept + 1)
 
     def validate(self, plan: Plan) -> "Finished":
         """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
@@ -271,4 +264,5 @@ class Finished(Followed):
         return Finished(candidate, plan)
 
 
+Judged = OnTrial | Validated | Finished  #: the states that are Followed
 PlanState = Unplanned | Asked | Stored | OnTrial | Validated | Finished

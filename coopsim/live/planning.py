@@ -47,7 +47,7 @@ class Planning:
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
         self._in_arena = PlacedPlans(placed, self._leaving) if placed is not None else None
-        self._latest: Signature | None = None  # of the latest step that followed a plan
+        self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
 
     # -- what plans are for ------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Planning:
         With a `background`, that makes it, and `take` finds it later. Raises DoesNotFit if one of its ops needs more
         than the budget, which must be known.
         """
-        self._ask(signature, Wanted.FIRST, self._parameters.first_margin(self.limit or 0, on_gpu=self.on_gpu))
+        self._ask(signature, Wanted.FIRST, self._first_margin)
 
     def prepare(self, signature: Signature, *, now: bool) -> None:
         """Find a schedule for the first step, which was recorded, to be kept for another start of the program.
@@ -97,8 +97,7 @@ class Planning:
         now: even if the background cannot find it.
         """
         if now or self._works is not None:
-            margin = self._parameters.first_margin(self.limit or 0, on_gpu=self.on_gpu)
-            self._ask(signature, Wanted.STORED, margin, now=now)
+            self._ask(signature, Wanted.STORED, self._first_margin, now=now)
 
     def follow_known(self, signature: Signature) -> None:
         """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
@@ -152,6 +151,11 @@ class Planning:
             self._answered(signature, question, found)
         elif wanted is Wanted.FIRST and isinstance(state := signature.state, plan_state.Unfollowed):
             self._move(signature, state.ask())
+
+    @property
+    def _first_margin(self) -> int:
+        """What the first plan of a signature leaves, in bytes; no less than a plan of another whose steps are steady."""
+        return self._parameters.first_margin(self.limit or 0, self._steady_margin) if self.on_gpu else 0
 
     def _maker(self, *, now: bool = False) -> PlanMaker:
         """What makes plans. now: at once."""
@@ -239,37 +243,37 @@ class Planning:
         """Judge the signature's plan by a step that followed it.
 
         It is validated once enough steps kept to the budget, and replanned if one did not, or if steps of this
-        signature, one after the other, go on to give back the allocator's cache.
+        signature go on to give back the allocator's cache, whichever steps come between.
         """
         assert self.limit is not None
         state, p = signature.state, self._parameters
-        after_another, self._latest = signature is not self._latest, signature
         if not isinstance(state, plan_state.Followed):  # its plan was dropped as the step ended
             return
-        counts = not (signature.first or after_another)
-        match replanning.judge(state, took, self.limit, p.warm_up_steps, counts=counts):
+        match replanning.judge(state, took, self.limit, p.warm_up_steps, once=signature.first):
             case Judgement.KEPT:
-                self._kept(signature, state, self.limit)
-            case Judgement.WARMING_UP if isinstance(state, plan_state.OnTrial):
-                self._move(signature, state.allocate())
-            case Judgement.UNSTEADY if isinstance(state, plan_state.OnTrial):
-                then = replanning.after_unsteady(state, self._search(signature), p, took.retries)
+                self._kept(signature, state.keep(p.validating_steps), self.limit)
+            case Judgement.ALLOCATED if state.finished:
+                self._kept(signature, state.allocate(), self.limit)
+            case Judgement.UNSTEADY if isinstance(state, plan_state.Open):
+                then = replanning.after_unsteady(state, self._search(signature), p, took.retries, self._steady_margin)
                 self._replan(signature, state, then)
             case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.repairs <= p.max_repairs:
                 self._exceeded(signature, state, took)
+            case _:
+                self._move(signature, state.allocate())
 
-    def _kept(
-        self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated | plan_state.Finished, limit: int
-    ) -> None:
+    def _kept(self, signature: Signature, state: plan_state.Judged, limit: int) -> None:
         if self._in_arena is not None and not signature.first:
             better = self._in_arena.look_ahead(signature, state, limit)
             if better is not None:
                 self.replans += 1
                 self._move(signature, state.improve(*better))
                 return
-        state = state.keep()
         enough = 1 if signature.first else self._parameters.validating_steps
-        if not isinstance(state, plan_state.Validated) and not state.validated and state.kept >= enough:
+        if state.kept >= self._parameters.validating_steps:
+            self._steady_margin = state.margin
+        shown = state.kept + state.allocating * state.finished  # steps show no more of a plan that stays
+        if not isinstance(state, plan_state.Validated) and not state.validated and shown >= enough:
             state = state.validate(self._plan(signature, state.candidate, validated=True))
         self._move(signature, state)
 

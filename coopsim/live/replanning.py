@@ -13,7 +13,7 @@ import numpy as np
 
 from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan_state import Candidate, Failure, Followed, OnTrial, Open, Tried
+from coopsim.live.plan_state import Candidate, Failure, Judged, Open, Tried
 from coopsim.live.search import Search
 from coopsim.live.signatures import Signature
 from coopsim.schedule import Schedule
@@ -38,26 +38,25 @@ class StepTook:
 class Judgement(Enum):
     """How a step did by a plan."""
 
-    KEPT = "it kept to the budget and was steady, or its steadiness does not count"
-    WARMING_UP = "it kept to the budget, and the allocator's segments may still take their shape"
+    KEPT = "it kept to the budget and was steady"
+    ALLOCATED = "it kept to the budget, and called the device; segments may still take their shape, or the plan stays"
     UNSTEADY = "it kept to the budget, and after so many steps it should have been steady"
     EXCEEDED = "it took more than the budget, or ran out of memory"
 
 
-def judge(state: Followed, took: StepTook, limit: int, warm_up: int, *, counts: bool) -> Judgement:
+def judge(state: Judged, took: StepTook, limit: int, warm_up: int, *, once: bool) -> Judgement:
     """Judge a step by the plan of a signature in this state.
 
-    limit: the budget in bytes. warm_up: steps by a new plan that need not be steady. counts: whether it tells anything
-    that the step was not steady.
+    limit: the budget in bytes. warm_up: steps by a new plan that need not be steady. Those that call the device from
+    then on without giving back the allocator's cache count as steady: the calls are the program's own. once: no other
+    step has this signature, so that it does not matter whether it is steady.
     """
     if took.ran_out or took.nbytes > limit:
         return Judgement.EXCEEDED
-    if not counts or not isinstance(state, OnTrial):
-        return Judgement.KEPT
     warm = state.allocating >= warm_up
-    if took.retries or (took.calls and not warm):
-        return Judgement.UNSTEADY if warm else Judgement.WARMING_UP
-    return Judgement.KEPT
+    if once or not (took.retries or (took.calls and not warm)):
+        return Judgement.KEPT
+    return Judgement.UNSTEADY if warm and not state.finished else Judgement.ALLOCATED
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,15 @@ def after_excess(
     return _next(state.margin, tried, search, p, [margin, 2 * margin, 4 * margin], equal_excess=equal_excess)
 
 
-def after_unsteady(state: Open, search: Search, p: PlanningParameters, retries: int) -> Next:
+def after_unsteady(state: Open, search: Search, p: PlanningParameters, retries: int, steady_margin: int = 0) -> Next:
     """What comes after steps that were never steady: a schedule that leaves more, where that costs less.
 
     Less, that is, than what steps lose by giving back the allocator's cache; `retries` times in the latest. If there is
-    none, it is the cheapest of those that kept to the budget.
+    none, it is the cheapest of those that kept to the budget. steady_margin: a new one leaves no less, as steps by a
+    plan that does were steady, of whatever signature.
     """
     tried = state.tried.repair().fail(Failure(ran_out=False, excess=0, candidate=state.candidate, retries=retries))
-    least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit))
+    least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit), steady_margin)
     margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
     margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
     step_ns = max(int(search.trace.cost_ns.sum()), 1)
@@ -114,7 +114,7 @@ def _next(
 
     own: the present margin. Where no schedule costs at most `most`, the next margin counts. If it is so for all, or the
     signature was replanned too often, it is the cheapest of those that exceeded least, by `equal_excess` bytes more at
-    most.
+    most; or, if steps ran out of memory by all of them, the one that leaves most.
     """
     goes_on = tried.repairs <= p.max_repairs
     failed = [failure.candidate.schedule for failure in tried.failures]
@@ -132,7 +132,8 @@ def _next(
     ran_out, excess = min((failure.ran_out, failure.excess) for failure in tried.failures)
     excess += equal_excess if excess > 0 else 0
     nearest = [f.candidate for f in tried.failures if f.ran_out == ran_out and f.excess <= excess]
-    return Next(min(nearest, key=_cost), tried, last=True)
+    largest = max((failure.candidate for failure in tried.failures), key=lambda candidate: candidate.margin)
+    return Next(largest if ran_out else min(nearest, key=_cost), tried, last=True)
 
 
 def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:

@@ -148,16 +148,19 @@ class Room:
             missing -= victim.nbytes
             over -= victim.nbytes
 
-    def short(self, protected: Collection[TrackedStorage], tries: int) -> bool:
+    def short(self, protected: Collection[TrackedStorage] | None, tries: int) -> bool:
         """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
 
         A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. By plan nothing is
-        evicted, as the plan would not bring it back. tries: how often the op has run out of memory before.
+        evicted, as the plan would not bring it back. protected: as Values.attempt takes it. tries: how often the op has
+        run out of memory before.
         """
         if self._hole is not None:
-            return self._hole.made(protected, tries) or self._higher()
+            return protected is not None and (self._hole.made(protected, tries) or self._higher())
         if self._phase is _Phase.BY_PLAN:
             return self._higher(self._tolerated if self._hard else None) or self._end_above()
+        if protected is None:
+            return False
         if self._give_up(protected):
             return True
         limit = self.limit or 0

@@ -224,8 +224,7 @@ class TrainingSession:
 
     def keep(self, path: str, command: str) -> None:
         """Write them for another start of the program (Learner.keep)."""
-        last = self._device_type, self.totals.device_calls
-        self._learner.keep(path, command, *last, arena=self._arena is not None)
+        self._learner.keep(path, command, self._device_type, arena=self._arena is not None)
 
     @property
     def all_validated(self) -> bool:

@@ -137,12 +137,12 @@ class KnownSignatures:
         self.recurred = False  #: whether there was a step of a signature that was known already
         self._in_a_row = 0  # steps of `last`, one after the other, that were followed to their end
         self._to_record = 0
-        self._grows = False  # a step had larger data than its plan
+        self._decides = False  # a step had larger data than its plan, or began otherwise
 
     @property
     def expected(self) -> Signature | None:
         """The signature that the next step is assumed to be of; None if its first ops have to tell."""
-        sure = self.last is not None and self.last.ready and self._in_a_row >= _STABLE and not self._grows
+        sure = self.last is not None and self.last.ready and self._in_a_row >= _STABLE and not self._decides
         return self.last if sure else None
 
     def candidates(self, *, first_step: bool) -> list[Signature]:
@@ -205,9 +205,12 @@ class KnownSignatures:
         self._in_a_row = self._in_a_row + 1 if signature is self.last else 0
         self.last, self.recurred = signature, True
 
-    def deviated(self, *, outgrown: bool) -> None:
-        """Note that a step left its plan: the next steps, up to four, are recorded. outgrown: its data were larger."""
-        self._grows |= outgrown
+    def deviated(self, *, decide: bool) -> None:
+        """Note that a step left its plan: the next steps, up to four, are recorded.
+
+        decide: from now on the first ops of each step have to tell its signature.
+        """
+        self._decides |= decide
         self._in_a_row, self._to_record = 0, _RECORDED
 
     def failed(self) -> None:

@@ -43,10 +43,13 @@ class Context:
 
 @dataclass(frozen=True)
 class LeftPlan:
-    """Why a step has left its plan, for the report. outgrown: its data are larger. ran_out: the device had no room."""
+    """Why a step has left its plan, for the report. ran_out: the device had no room.
+
+    decide: its first ops would have told that it is not of the plan's signature, or its data are larger.
+    """
 
     why: str
-    outgrown: bool = False
+    decide: bool = False
     ran_out: bool = False
 
 

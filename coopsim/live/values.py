@@ -143,16 +143,19 @@ class Values:
         self.residency.count(recomputes=1)
 
     def execute(
-        self, call: Call, where: dict[TrackedStorage, torch.UntypedStorage], protected: Collection[TrackedStorage]
+        self,
+        call: Call,
+        where: dict[TrackedStorage, torch.UntypedStorage],
+        protected: Collection[TrackedStorage] | None,
     ) -> dict[TrackedStorage, torch.UntypedStorage]:
         """Run a call again on storages of its operands; return the storages of the tracked storages that it creates.
 
         where: the storages, by tracked storage; those of tracked storages that it changes are changed, and not
-        returned. protected: tracked storages that must not be evicted if the device has no room. Raises LiveError if it
-        makes another number of tensors than at first.
+        returned. protected: as `attempt` takes it. Raises LiveError if it makes another number of tensors than at
+        first.
         """
         results = (self._execute_kept if call.kept is not None else self._execute_own)(
-            call, where, {*where, *protected}
+            call, where, None if protected is None else {*where, *protected}
         )
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
@@ -164,7 +167,10 @@ class Values:
         return found
 
     def _execute_kept(
-        self, call: Call, where: dict[TrackedStorage, torch.UntypedStorage], protected: Collection[TrackedStorage]
+        self,
+        call: Call,
+        where: dict[TrackedStorage, torch.UntypedStorage],
+        protected: Collection[TrackedStorage] | None,
     ) -> list[torch.UntypedStorage | None]:
         assert call.kept is not None
         operands = [where[tracked] if tracked is not None else None for tracked in call.operands]
@@ -173,7 +179,10 @@ class Values:
         return made
 
     def _execute_own(
-        self, call: Call, where: dict[TrackedStorage, torch.UntypedStorage], protected: Collection[TrackedStorage]
+        self,
+        call: Call,
+        where: dict[TrackedStorage, torch.UntypedStorage],
+        protected: Collection[TrackedStorage] | None,
     ) -> list[torch.UntypedStorage | None]:
         def lay(spec: Spec) -> torch.Tensor:
             if spec.tracked is None:
@@ -197,11 +206,12 @@ class Values:
                     call.generator.set_state(now)
         return [tensor.untyped_storage() for tensor in on_device(self.device_type, (out,))]
 
-    def attempt(self, func: Any, execute: Callable[[], Any], protected: Collection[TrackedStorage]) -> Any:
+    def attempt(self, func: Any, execute: Callable[[], Any], protected: Collection[TrackedStorage] | None) -> Any:
         """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
 
         An op that changes a list of tensors cannot be run again, so it may exceed the budget. protected: tracked
-        storages that must not be evicted. Returns the op's result, and raises what the last attempt raises.
+        storages that must not be evicted; None: nothing may be evicted or moved, as only the observer knows where
+        values are. Returns the op's result, and raises what the last attempt raises.
         """
         if not can_start_again(func):
             with self.room.roomy():
@@ -222,8 +232,8 @@ class Values:
         self.residency.enter(copied)
         return copied
 
-    def allocate(self, nbytes: int, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
-        """Memory of so many bytes on the device. protected: tracked storages that must not be evicted for that."""
+    def allocate(self, nbytes: int, protected: Collection[TrackedStorage] | None = ()) -> torch.UntypedStorage:
+        """Memory of so many bytes on the device. protected: as `attempt` takes it."""
         with DisableTorchDispatch():
             make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.device_type)
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, protected).untyped_storage()

@@ -8,7 +8,8 @@ from tests.conftest import Runner
 
 HEAD = """
 import ctypes, random
-from coopsim.live.arena import library
+from coopsim.live import device
+from coopsim.live.arena import library, statistics
 lib, HOST = library.load(), library.HOST
 BASE, SIZE = 1 << 40, 512 * 4096
 arena = library.Arena(HOST)
@@ -73,17 +74,23 @@ at.value = 1
 d = take(512) - BASE  # its place is taken
 empty = [take(0) for _ in range(3)]
 give(empty[0])
-answer([a, b, c, d, len(set(empty)), arena.stats.planned, arena.stats.placed, take(0) == empty[0]])
+again = take(0) == empty[0]
+arena.may_grow(yes=True)
+for block in [take(SIZE) for _ in range(2)][:1]:
+    give(block)
+calls = [device._calls(statistics.stats(HOST)), arena.stats.outside]
+answer([a, b, c, d, len(set(empty)), arena.stats.planned, arena.stats.placed, again, *calls])
 """
 
 
 def test_requests_go_where_the_plan_has_them(child: Runner) -> None:
-    a, b, c, d, empty, planned, placed, again = child(HEAD + PLACED)
+    a, b, c, d, empty, planned, placed, again, calls, outside = child(HEAD + PLACED)
     assert (a, b) == (5120, 0)
     assert c >= 8192
     assert d not in (5120, 0, 512)
     assert (empty, again) == (3, True)  # tensors without bytes: an address of its own for each
     assert (planned, placed) == (3, 2)
+    assert (calls, outside) == (1 + 2 + 1, 512 * 4096)  # the arena; two blocks that do not fit in it, of which one goes
 
 
 RECORDED = """

@@ -121,11 +121,11 @@ def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(live_cache, "no_arena", lambda: "")
     assert own_cache
-    words = ("--gpu", "h100-80gb")
+    words = ("--gpu", "h100-80gb", "--memory", "50%")
     file = live_cache.with_kept(arguments(*words), {}, arena=False)["cache"]
     plan_file.save(plan_file.PlanFile(replace(HEADER, steady=False)), file)
     told = live_cache.with_kept(arguments(*words), {}, arena=False)
-    assert (told["arena"], told.get("cached")) == (True, None)
+    assert (told["arena"], told.get("cached"), told["memory"]) == (True, None, f"{HEADER.budget_bytes}B")
     live_cache.without_arena(file)
     told = live_cache.with_kept(arguments(*words), {}, arena=False)
     assert (told["arena"], told["cached"]) == (False, True)

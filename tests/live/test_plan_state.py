@@ -15,6 +15,7 @@ from coopsim.live.plan_state import (
     Failure,
     Finished,
     Followed,
+    Judged,
     OnTrial,
     PlanState,
     Stored,
@@ -37,7 +38,8 @@ def candidate(margin: int) -> Candidate:
 FIRST, SECOND = candidate(1), candidate(2)
 TRIED = Tried(2, (Failure(False, 3, FIRST),), (SECOND,), 9)
 TRIAL = OnTrial(FIRST, PLAN, TRIED, kept=2, allocating=1)
-VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.forget()), Finished(FIRST, PLAN, kept=2)
+VALIDATED = Validated(FIRST, PLAN, TRIED.forget(), kept=2, allocating=1)
+FINISHED = Finished(FIRST, PLAN, kept=2, allocating=1)
 
 
 @pytest.mark.parametrize(("then", "state"), [
@@ -47,21 +49,22 @@ VALIDATED, FINISHED = Validated(FIRST, PLAN, TRIED.forget()), Finished(FIRST, PL
     (Unplanned(why="first").store(SECOND), Stored(margin=2, schedule=SCHEDULE)),
     (Stored(margin=2, schedule=SCHEDULE).follow(SECOND, PLAN), OnTrial(SECOND, PLAN)),
     (Stored(margin=2, schedule=SCHEDULE, finished=True).follow(SECOND, PLAN), Finished(SECOND, PLAN)),
-    (TRIAL.keep(), replace(TRIAL, kept=3)),
+    (TRIAL.keep(4), replace(TRIAL, kept=3)),
+    (TRIAL.keep(3), replace(TRIAL, kept=3, allocating=0)),
     (TRIAL.allocate(), replace(TRIAL, kept=0, allocating=2)),
-    (TRIAL.validate(OTHER), Validated(FIRST, OTHER, Tried(2, (), (), 9))),
+    (TRIAL.validate(OTHER), Validated(FIRST, OTHER, Tried(2, (), (), 9), kept=2, allocating=1)),
     (TRIAL.retry(SECOND, OTHER, Tried(3)), OnTrial(SECOND, OTHER, Tried(3))),
     (TRIAL.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED)),
     (TRIAL.remake(OTHER), replace(TRIAL, plan=OTHER)),
     (TRIAL.go_back(SECOND, OTHER), Finished(SECOND, OTHER)),
     (TRIAL.finish(), FINISHED),
     (TRIAL.refuse("no room"), Unplanned(margin=1, why="no room")),
-    (VALIDATED.keep(), VALIDATED),
+    (VALIDATED.keep(3), replace(VALIDATED, kept=3, allocating=0)),
+    (VALIDATED.allocate(), replace(VALIDATED, kept=0, allocating=2)),
     (VALIDATED.retry(SECOND, OTHER, TRIED), OnTrial(SECOND, OTHER, TRIED)),
     (VALIDATED.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED.forget())),
-    (VALIDATED.finish(), Finished(FIRST, PLAN, validated=True)),
-    (FINISHED.keep(), Finished(FIRST, PLAN, kept=3)),
-    (FINISHED.validate(OTHER), Finished(FIRST, OTHER, kept=2, validated=True)),
+    (VALIDATED.finish(), replace(FINISHED, validated=True)),
+    (FINISHED.validate(OTHER), replace(FINISHED, plan=OTHER, validated=True)),
     (FINISHED.improve(SECOND, OTHER), Finished(SECOND, OTHER)),
     (FINISHED.drop(), Unplanned(margin=1)),  # the budget is another one
 ])  # fmt: skip
@@ -75,8 +78,8 @@ def test_a_plan_goes_from_state_to_state(then: PlanState, state: PlanState) -> N
     (Unplanned(), "keep validate finish retry improve follow"),
     (Stored(schedule=SCHEDULE), "keep validate finish retry improve"),
     (TRIAL, "ask store try_out follow"),
-    (VALIDATED, "ask store try_out follow validate allocate"),
-    (FINISHED, "ask store try_out follow allocate retry go_back finish"),
+    (VALIDATED, "ask store try_out follow validate"),
+    (FINISHED, "ask store try_out follow retry go_back finish"),
 ])  # fmt: skip
 def test_there_is_no_other_way(state: PlanState, no: str) -> None:
     assert not [name for name in no.split() if hasattr(state, name)]
@@ -95,19 +98,21 @@ def test_after_steps_that_ran_out_of_memory_or_were_not_steady_only_larger_margi
         assert (found.repairs, found.failures, len(found.waiting)) == (1, (failure,), left)
 
 
-@pytest.mark.parametrize(("state", "took", "counts", "judgement"), [
-    (TRIAL, StepTook(100), True, Judgement.KEPT),
-    (TRIAL, StepTook(101), True, Judgement.EXCEEDED),
-    (FINISHED, StepTook(9, ran_out=True), False, Judgement.EXCEEDED),
-    (TRIAL, StepTook(9, calls=2), True, Judgement.WARMING_UP),
-    (TRIAL, StepTook(9, calls=2), False, Judgement.KEPT),  # the step before was of another signature
-    (VALIDATED, StepTook(9, calls=2, retries=1), True, Judgement.KEPT),
-    (FINISHED, StepTook(9, calls=2, retries=1), True, Judgement.KEPT),
-    (replace(TRIAL, allocating=3), StepTook(9, calls=2), True, Judgement.KEPT),  # the program's own
-    (replace(TRIAL, allocating=3), StepTook(9, calls=2, retries=1), True, Judgement.UNSTEADY),
+@pytest.mark.parametrize(("state", "took", "judgement"), [
+    (TRIAL, StepTook(100), Judgement.KEPT),
+    (TRIAL, StepTook(101), Judgement.EXCEEDED),
+    (FINISHED, StepTook(9, ran_out=True), Judgement.EXCEEDED),
+    (TRIAL, StepTook(9, calls=2), Judgement.ALLOCATED),
+    (VALIDATED, StepTook(9, calls=2, retries=1), Judgement.ALLOCATED),
+    (FINISHED, StepTook(9, calls=2, retries=1), Judgement.ALLOCATED),
+    (replace(FINISHED, allocating=3), StepTook(9, retries=1), Judgement.ALLOCATED),  # no other plan is sought
+    (replace(TRIAL, allocating=3), StepTook(9, calls=2), Judgement.KEPT),  # the program's own
+    (replace(TRIAL, allocating=3), StepTook(9, calls=2, retries=1), Judgement.UNSTEADY),
+    (replace(VALIDATED, allocating=3), StepTook(9, retries=1), Judgement.UNSTEADY),
 ])  # fmt: skip
-def test_a_step_is_judged(state: Followed, took: StepTook, counts: bool, judgement: Judgement) -> None:
-    assert judge(state, took, 100, 3, counts=counts) is judgement
+def test_a_step_is_judged(state: Judged, took: StepTook, judgement: Judgement) -> None:
+    assert judge(state, took, 100, 3, once=False) is judgement
+    assert judge(state, took, 100, 3, once=True) in (Judgement.KEPT, Judgement.EXCEEDED)
 
 
 def kind(*, first: bool = False) -> Signature:
@@ -130,7 +135,7 @@ def test_after_two_more_steps_of_a_kind_the_next_is_expected_to_be_of_it() -> No
 def test_once_data_have_grown_the_first_ops_of_every_step_tell_its_kind() -> None:
     known, steady = KnownSignatures(), kind()
     known.last = steady
-    known.deviated(outgrown=True)
+    known.deviated(decide=True)
     for _ in range(9):
         known.followed(steady)
     assert known.expected is None
@@ -143,7 +148,7 @@ def test_the_first_kind_is_a_candidate_for_the_first_step_alone_and_none_are_aft
     known.last = other
     assert known.candidates(first_step=True) == [first, other, steady]
     assert known.candidates(first_step=False) == [other, steady]
-    known.deviated(outgrown=False)
+    known.deviated(decide=False)
     assert known.candidates(first_step=False) == []
 
 

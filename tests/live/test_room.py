@@ -3,6 +3,7 @@
 from tests.conftest import Runner
 
 IMPORT = """
+from types import SimpleNamespace
 import torch
 from coopsim.live.errors import DoesNotFit
 from tests.live.made_up import KIB, Cap, made, parts
@@ -65,6 +66,26 @@ answer(found)
     assert (by_demand[1][:2], by_plan[1][:2]) == ([True, True], [False, False])
     assert by_demand[2][0] == by_plan[2][0] == False  # noqa: E712  (a list of both)
     assert (by_demand[2][3], by_plan[2][3]) == (None, 65 << 10)
+
+
+def test_nothing_is_evicted_or_moved_while_only_the_observer_knows_where_values_are(child: Runner) -> None:
+    """An op that it runs again by way of Python may lack a hole in an arena, or run out of memory: it is told so."""
+    text = """
+found = []
+for arena in (False, True):
+    cap, holes = Cap(), []
+    cap.hole = lambda ways: SimpleNamespace(made=lambda *_: not holes.append(1)) if arena else None
+    step = parts(64 * KIB, cap)
+    tracked = made(step, KIB)
+    def lacks():
+        if not holes and not tracked.evicted: raise torch.OutOfMemoryError("no room")
+    for protected in (None, ()):
+        try: found.append(step.context.values.attempt(torch.ops.aten.add.Tensor, lacks, protected))
+        except torch.OutOfMemoryError: found.append("told")
+        found.append([len(holes), tracked.evicted])
+answer(found)
+"""
+    assert child(IMPORT + text) == ["told", [0, False], None, [0, True], "told", [0, False], None, [1, False]]
 
 
 def test_state_is_sent_in_steps_on_demand_only(child: Runner) -> None:

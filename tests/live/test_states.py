@@ -76,7 +76,7 @@ evicted = state.storages
 evicted = [tracked.evicted for tracked in evicted]
 out = run(state)(MUL, a, 3)
 left = state.current.left
-answer([evicted, name(state), out.tolist(), left.why, left.outgrown, left.ran_out])
+answer([evicted, name(state), out.tolist(), left.why, left.decide, left.ran_out])
 """
     evicted, state, out, why, *flags = child(IMPORT + text)
     assert evicted == [False, True, False, False]

@@ -107,7 +107,7 @@ struct Outside {
 // All that coopsim's Python reads directly.
 struct Stats {
   int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, frees, ooms,
-      planned, placed, blocks, outside, waits, largest, base, wanted;
+      planned, placed, blocks, outside, waits, largest, base, wanted, taken, given_back;
 };
 
 class Arena {
@@ -152,6 +152,7 @@ class Arena {
       return nullptr;
     if (!found) return nullptr;
     outside_[found] = {round_up(asked), asked};
+    stats.taken++;
     stats.outside += round_up(asked);
     stats.reserved += round_up(asked);
     stats.reserved_peak = std::max(stats.reserved_peak, stats.reserved);
@@ -162,6 +163,7 @@ class Arena {
   bool give(void* pointer) {
     auto other = outside_.find(pointer);
     if (other != outside_.end()) {
+      stats.given_back++;
       stats.outside -= other->second.bytes;
       stats.reserved -= other->second.bytes;
       count(-other->second.bytes, -other->second.asked);

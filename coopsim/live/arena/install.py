@@ -69,8 +69,8 @@ def stats(device: int) -> dict[str, Any]:
         "num_alloc_retries": 0,
         "num_ooms": s.ooms,
         "num_sync_all_streams": 0,
-        "num_device_alloc": int(s.reserved > 0),
-        "num_device_free": 0,
+        "num_device_alloc": int(s.reserved > 0) + s.taken,
+        "num_device_free": s.given_back,
         "max_split_size": -1,
     }
     nbytes = {

@@ -22,26 +22,16 @@ class _Stats(ctypes.Structure):
     """The counters of arena.cpp (Stats), in bytes or numbers.
 
     planned: requests that a plan has addresses for; placed: those of them that got these. outside: bytes taken beyond
-    the reservation. wanted: bytes of the latest request that failed.
+    the reservation; taken, given_back: how many blocks were taken from the device for that, and given back to it.
+    wanted: bytes of the latest request that failed.
     """
 
     _fields_ = [
         (name, ctypes.c_int64)
         for name in (
             *("size", "allocated", "allocated_peak", "reserved", "reserved_peak", "requested", "requested_peak"),
-            *(
-                "requests",
-                "frees",
-                "ooms",
-                "planned",
-                "placed",
-                "blocks",
-                "outside",
-                "waits",
-                "largest",
-                "base",
-                "wanted",
-            ),
+            *("requests", "frees", "ooms", "planned", "placed", "blocks", "outside", "waits", "largest", "base"),
+            *("wanted", "taken", "given_back"),
         )
     ]
 
