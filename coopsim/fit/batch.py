@@ -99,7 +99,7 @@ class Given:
 
         Unchanged unless the command's options set the batch size (`by_options`).
 
-        >>> made = Made("TrainingArguments", "", 0, "options", batch=8)
+        >>> made = MadeObject("TrainingArguments", "", 0, "options", batch=8)
         >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
         ('a.py', '--per_device_train_batch_size', '2', '--gradient_accumulation_steps', '4')
         """

@@ -154,7 +154,7 @@ class Planning:
 
     @property
     def _first_margin(self) -> int:
-        """What the first plan of a signature leaves, in bytes; no less than a plan of another whose steps are steady."""
+        """What the first plan of a signature leaves, in bytes; at least what a steady plan of another leaves."""
         return self._parameters.first_margin(self.limit or 0, self._steady_margin) if self.on_gpu else 0
 
     def _maker(self, *, now: bool = False) -> PlanMaker:

@@ -120,7 +120,7 @@ class Shares:
         tagged = self._tags and any(self.of(operand) for operand in operands)
         if base == "_to_copy" and not tagged and is_integral(out) and args[0].dtype is torch.bool:
             if not self._known.has(args[0]):
-                self._set(out, Kept())
+                self._tag(out, Kept())
         elif self._masks.even and func._schema.name in BEGIN and not isinstance(self.of(args and args[0]), Kept):
             self._begin(name, func, args, kwargs, out)
         if base in _REDUCE and operands and not func._schema.is_mutable:
@@ -132,27 +132,27 @@ class Shares:
             named = effects.arguments(func, args, kwargs)
             for argument in effects.mutated(func, named):
                 for tensor in tensors(named[argument]):
-                    self._set(tensor, tag if tensor is args[0] else None)
+                    self._tag(tensor, tag if tensor is args[0] else None)
         elif tag is not None:
             for tensor in tensors(out):
-                self._set(tensor, tag)
+                self._tag(tensor, tag)
 
     def _begin(self, name: str, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         named = effects.arguments(func, args, kwargs)
         if name in _NEVER:
-            self._set(out, Truth(0.0))
+            self._tag(out, Truth(0.0))
         elif name == "multinomial":
-            self._set(out, Choice(args[0].shape[-1]))
+            self._tag(out, Choice(args[0].shape[-1]))
         elif name == "randperm":
-            self._set(out, Choice(named["n"]))
+            self._tag(out, Choice(named["n"]))
         elif name == "randint":
             low = named.get("low", 0)
-            self._set(out, Choice(named["high"] - low, low))
+            self._tag(out, Choice(named["high"] - low, low))
         elif name in _ALONG and ("dim" in named or name in ("argmax", "argmin")):
             results, x, dim = list(tensors(out)), args[0], named.get("dim")
             if x.dim() and len(results) > _ALONG[name]:
                 of = x.numel() if dim is None else x.shape[dim]
-                self._set(results[_ALONG[name]], Choice(of, by_router=name == "topk"))
+                self._tag(results[_ALONG[name]], Choice(of, by_router=name == "topk"))
 
     def _derived(self, func: Any, base: str, args: Any, kwargs: dict[str, Any], out: Any) -> Tag | None:
         """Return what is known of an op's result, as something is known of its operands."""
@@ -279,7 +279,7 @@ class Shares:
 
     def _any_or_all(self, base: str, x: torch.Tensor, share: float, result: torch.Tensor, *, certain: bool) -> None:
         if certain and result.dim():
-            self._set(result, Truth(min(1.0, share * x.numel() / result.numel()) if base == "any" else share))
+            self._tag(result, Truth(min(1.0, share * x.numel() / result.numel()) if base == "any" else share))
         elif certain:
             value = share * x.numel() >= result.numel() if base == "any" else share == 1
             self._known.write(result, torch.full(result.shape, value), ASSUMED)
@@ -288,7 +288,7 @@ class Shares:
             if storage is not None:
                 self._maybe.add(storage)
 
-    def _set(self, tensor: torch.Tensor, tag: Tag | None) -> None:
+    def _tag(self, tensor: torch.Tensor, tag: Tag | None) -> None:
         storage = self._ledger.of(tensor)
         if storage is None:
             return

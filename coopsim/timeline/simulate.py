@@ -38,7 +38,7 @@ class Timeline:
     Columns: `op` indexes the trace's ops, `step` counts training steps, `kind` (work.TaskKind) tells ops, ops run again
     and copies apart, `stream`; `row` is the schedule's. The host put the task into its stream's queue at `launched_ns`,
     the GPU ran it from `start_ns` to `end_ns`, after those of other streams that it must wait for (`waits`). `step_ns`,
-    one number per step, is the time from when one step's work is all done to when the next one's is.
+    a number per step, is the time from when one step's work is all done to when the next one's is.
 
     Sums: `compute_ns`, `recompute_ns`, `copy_ns` make up the time in which the GPU runs anything; where streams run
     side by side, time counts for the first of these. `host_work_ns` contains `search_ns`, and `device_calls_ns` for

@@ -63,33 +63,6 @@ def test_no_gpu_is_said_in_one_line(phantom_gpu: None, tmp_path: Path) -> None:
     assert not (tmp_path / "T").exists()
 
 
-def test_costs_from_a_table(record, tmp_path: Path) -> None:
-    plain = trace.load(record(STEP))
-    convolution = list(plain.name).index("aten.convolution.default")
-    flops, nbytes = int(plain.flops[convolution]), int(plain.bytes_moved[convolution])
-    relu = list(plain.name).index("aten.relu.default")
-    table = tmp_path / "table.csv"
-    table.write_text(
-        "op,flops,bytes_moved,cost_ns\n"
-        f"aten.convolution.default,{flops},{nbytes},111\n"
-        f"aten.convolution.default,{flops},{nbytes},113\n"
-        f"aten.relu.default,0,{2 * int(plain.bytes_moved[relu])},5000\n"
-        "aten.relu.default,0,1,77\n"
-    )
-    priced = trace.load(record(STEP, cost_from=table))
-    assert priced.cost_ns[convolution] == 112
-    assert priced.cost_ns[relu] == 2500
-    others = np.array([name not in ("aten.convolution.default", "aten.relu.default") for name in plain.name])
-    assert (priced.cost_ns[others] == plain.cost_ns[others]).all()
-    assert priced.header["cost_source"].startswith("table table.csv (calls known to it: 1 exactly, 1 scaled, ")
-
-
-def test_a_trace_is_a_table(record, tmp_path: Path) -> None:
-    file = record(STEP, card="h100-80gb")
-    priced = trace.load(record(STEP, cost_from=file))
-    assert priced.cost_ns.tolist() == trace.load(file).cost_ns.tolist()
-
-
 def row(recorded: trace.Trace, op: int, temporaries: list[int], requests: list[int], count: int) -> dict[str, object]:
     """Of a table of temporaries, as experiments/gpu/report.py writes it."""
     creates = recorded.bytes[recorded.creates.rows()[op]].tolist()
@@ -98,9 +71,18 @@ def row(recorded: trace.Trace, op: int, temporaries: list[int], requests: list[i
     return facts | {"creates": creates} | seen
 
 
-def test_temporaries_from_a_table(record, tmp_path: Path) -> None:
+def test_costs_and_temporaries_from_tables(record, tmp_path: Path) -> None:
     plain = trace.load(record(STEP))
-    convolution = list(plain.name).index("aten.convolution.default")
+    convolution, relu = (list(plain.name).index(f"aten.{op}.default") for op in ("convolution", "relu"))
+    flops, nbytes = int(plain.flops[convolution]), int(plain.bytes_moved[convolution])
+    costs = tmp_path / "table.csv"
+    costs.write_text(
+        "op,flops,bytes_moved,cost_ns\n"
+        f"aten.convolution.default,{flops},{nbytes},111\n"
+        f"aten.convolution.default,{flops},{nbytes},113\n"
+        f"aten.relu.default,0,{2 * int(plain.bytes_moved[relu])},5000\n"
+        "aten.relu.default,0,1,77\n"
+    )
     rows = [
         row(plain, convolution, [4096], [4096, -2, -1], 1),
         row(plain, convolution, [1 << 20, 512], [1 << 20, -1, 512, -2, -3], 2),
@@ -108,14 +90,24 @@ def test_temporaries_from_a_table(record, tmp_path: Path) -> None:
     rows.append(rows[1] | {"flops": 7})  # another op
     table = tmp_path / "temporaries.json"
     table.write_text(json.dumps({"machine": {}, "content": {"a": rows[:1], "b": rows[1:]}}))
-    filled = trace.load(record(STEP, temporaries_from=table))
-    same = [i for i, name in enumerate(plain.name) if name == plain.name[convolution]]
+    filled = trace.load(record(STEP, cost_from=costs, temporaries_from=table))
+    assert filled.cost_ns[convolution] == 112
+    assert filled.cost_ns[relu] == 2500
+    others = np.array([name not in ("aten.convolution.default", "aten.relu.default") for name in plain.name])
+    assert (filled.cost_ns[others] == plain.cost_ns[others]).all()
+    assert filled.header["cost_source"].startswith("table table.csv (calls known to it: 1 exactly, 1 scaled, ")
     assert filled.temporaries.rows()[convolution] == [1 << 20, 512]
     assert filled.requests.rows()[convolution] == [1 << 20, -1, 512, -2, -3]
-    others = [i for i in range(plain.n_ops) if i not in same]
-    assert [filled.temporaries.rows()[i] for i in others] == [plain.temporaries.rows()[i] for i in others]
+    same = [i for i in range(plain.n_ops) if plain.name[i] != plain.name[convolution]]
+    assert [filled.temporaries.rows()[i] for i in same] == [plain.temporaries.rows()[i] for i in same]
     assert filled.header["temporaries"].endswith(" ops from table temporaries.json; the rest: allocator history")
     assert filled.header["command"].endswith("--temporaries-from temporaries.json")
+
+
+def test_a_trace_is_a_table(record, tmp_path: Path) -> None:
+    file = record(STEP, card="h100-80gb")
+    priced = trace.load(record(STEP, cost_from=file))
+    assert priced.cost_ns.tolist() == trace.load(file).cost_ns.tolist()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"content": {"m": [{"op": "a"}]}}', '{"content": {"m": 3}}'])

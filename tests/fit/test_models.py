@@ -19,7 +19,7 @@ MIB = 1 << 20
 SEVERAL = """
 import torch
 from torch import nn
-from coopsim.fit.inside.blocks import Blocks
+from coopsim.fit.inside.blocks import BlockMeter
 from coopsim.fit.inside.models import Models
 
 class Block(nn.Module):
@@ -37,7 +37,7 @@ def body(depth=3):
     return nn.Sequential(*[Block() for _ in range(depth)]).cuda()
 
 models = Models()
-blocks = Blocks(models)
+blocks = BlockMeter(models)
 
 def measured():
     # of the last model: the bytes that its blocks keep, and what their ops cost

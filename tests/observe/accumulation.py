@@ -2,7 +2,7 @@
 
 PROGRAM = """
 import torch
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import PhantomDevice
 from coopsim.observe.recorder import Recorder
 from coopsim.phantom import profiles
@@ -66,7 +66,7 @@ class Derived(Recorder):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 def watched(case, kind=Recorder):
-    with kind(PhantomDevice(card), CostModel(card, "tf32")):
+    with kind(PhantomDevice(card), OpCostModel(card, "tf32")):
         return events(case)
 
 cases = [two_uses, three_uses, shared, hooked, views, function, residual, dense, transposed, network, retained]

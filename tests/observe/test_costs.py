@@ -124,9 +124,9 @@ def test_ops_without_a_kernel_cost_nothing(on_phantom, card: str) -> None:
     text = """
 import torch
 from coopsim.observe import effects
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.phantom import profiles
-model, func = CostModel(profiles.get(CARD), None), torch.ops.aten.empty_like.default
+model, func = OpCostModel(profiles.get(CARD), None), torch.ops.aten.empty_like.default
 x = torch.empty(1000, device="cuda")
 named = effects.arguments(func, (x,), {})
 call = model.call(func, (x,), {}, named, x, 8000)

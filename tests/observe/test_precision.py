@@ -40,7 +40,7 @@ ASKED = """
 import ctypes, json, os, warnings
 import torch
 from coopsim.observe import precision
-from coopsim.observe.precision import Kind
+from coopsim.observe.precision import ProductKind
 B, asked = torch.backends, ctypes.CDLL(SHIM)
 new = hasattr(torch._C, "_get_fp32_precision_getter")
 def cublas(product):
@@ -69,7 +69,7 @@ def look(setting):
     before = levels()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ours = [precision.now(kind) for kind in Kind]
+        ours = [precision.now(kind) for kind in ProductKind]
     assert levels() == before and ours.pop() == "fp32"
     x = torch.ones(4, 4, device="cuda")
     torchs = [cublas(lambda: x @ x), convolution(), rnn()]
@@ -109,7 +109,7 @@ SWITCHED_OFF = """
 import torch
 from coopsim.observe import precision
 torch.backends.cuda.matmul.allow_tf32 = True
-answer([precision.now(kind) for kind in precision.Kind])
+answer([precision.now(kind) for kind in precision.ProductKind])
 """
 
 
@@ -121,7 +121,7 @@ def test_nvidias_variable_switches_tf32_off(on_phantom) -> None:
 COSTED = """
 import torch
 from coopsim.observe import calls
-from coopsim.observe.costs import CostModel
+from coopsim.observe.costs import OpCostModel
 from coopsim.phantom import profiles
 from coopsim.prices import Call
 A, B = torch.ops.aten, torch.backends
@@ -130,12 +130,12 @@ def cost(model, op): return model.nanoseconds(str(op), Call(calls.kind(op), mode
 def costs(model): return [cost(model, op) for op in ops]
 def read(card, precision=None, products=False):
     B.cuda.matmul.allow_tf32 = products
-    model = CostModel(profiles.get(card), precision)
+    model = OpCostModel(profiles.get(card), precision)
     return costs(model), model.precision
 answer({
     "default": read("h100-80gb"), "products": read("h100-80gb", products=True),
     "tf32": read("h100-80gb", "tf32"), "fp32": read("h100-80gb", "fp32", True),
-    "nothing costed": CostModel(profiles.get("h100-80gb"), None).precision, "volta": read("v100-32gb", "tf32"),
+    "nothing costed": OpCostModel(profiles.get("h100-80gb"), None).precision, "volta": read("v100-32gb", "tf32"),
     "slower": [name for name in profiles.names() for full, fast in zip(read(name, "fp32")[0], read(name, "tf32")[0])
                if fast > full],
 })

@@ -1,5 +1,7 @@
 """Every policy that is found, on every allocator, with 100 % to 30 % of the memory: the judge passes every schedule."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -29,8 +31,15 @@ def may_end(policy: str, allocator: str) -> set[str]:
     return {"ok"} if allocator == "counter" or (allocator == "arena" and policy not in FRAGMENTING) else {"ok", "oom"}
 
 
-@pytest.mark.parametrize("allocator", allocators.names())
-@pytest.mark.parametrize("policy", policies.names())
+#: Beside the arena, on which every policy is: that each policy works with each allocator, test_synthetic shows.
+QUICK = {"coop", "foresight", "swap-lru"}
+ON_BERT = [
+    pytest.param(p, a, marks=[] if a == "arena" or p in QUICK else pytest.mark.slow)
+    for p, a in product(policies.names(), allocators.names())
+]
+
+
+@pytest.mark.parametrize(("policy", "allocator"), ON_BERT)
 def test_bert_large(bert: Trace, policy: str, allocator: str) -> None:
     assert judge(bert, policy, allocator, 0.5, steps=2) in may_end(policy, allocator)
     judge(bert, policy, allocator, 0.3, steps=1)

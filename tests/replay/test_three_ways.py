@@ -35,8 +35,8 @@ CORE = ("coopsim.replay", "coopsim.kernel", "coopsim.allocators")
 EXAMPLES = 200
 #: One choice less than others, all of which test_any_policy draws, too; the first two are in test_plans.
 SIMPLE = ("foresight", "foresight-offline", "dtr-local", "largest", "lru", "msps", "random", "static-dtr")
-#: Scores that test_any_policy draws, too, with the search of dtr-oneflow.
-BETWEEN = ("dtr", "dtr-eq", "dte-oneflow")
+#: Choices that test_any_policy draws, too, with the search of dtr-oneflow or of coop.
+BETWEEN = ("dtr", "dtr-eq", "dte-oneflow", "thrift")
 TESTING = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 

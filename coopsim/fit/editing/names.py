@@ -22,7 +22,7 @@ def expressions(model: ModelSurvey, names: Sequence[str]) -> list[str]:
 def attribute(model: ModelSurvey, name: str) -> str:
     """Return the Python expression for a module, or a list of modules, by its name in the model ("" is the model).
 
-    >>> attribute(Model(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")
+    >>> attribute(ModelSurvey(0, "", None, False, False, False, "net", "module.", "", ()), "module.h.3.down-1")
     'net.h[3]["down-1"]'
     """
     text = model.variable

@@ -106,8 +106,9 @@ def _ranking(level: Sequence[ModelBlock]) -> list[str]:
 
     Results of other ops are cheap to recompute, and may be changed in place, which saved ones must not be.
 
-    >>> from coopsim.fit.survey import Op
-    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40), Op("aten.bmm.default", 90, 10))
+    >>> from coopsim.fit.survey import OpSurvey
+    >>> figures = ("mm", 60, 10), ("gelu", 10, 40), ("bmm", 90, 10)
+    >>> ops = tuple(OpSurvey(f"aten.{op}.default", ns, nbytes) for op, ns, nbytes in figures)
     >>> _ranking([ModelBlock("a", 60, False, False, False, ops)])
     ['aten.bmm.default', 'aten.mm.default']
     """
@@ -130,11 +131,11 @@ def choose(level: Sequence[ModelBlock], room: int) -> tuple[SavedOps | None, int
 
     The room is for what blocks keep beyond full recomputation. (None, 0) if nothing fits.
 
-    >>> from coopsim.fit.survey import Op
-    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
+    >>> from coopsim.fit.survey import OpSurvey
+    >>> ops = (OpSurvey("aten.mm.default", 60, 10), OpSurvey("aten.gelu.default", 10, 40))
     >>> blocks = [ModelBlock(name, 60, False, False, False, ops) for name in "ab"]
     >>> choose(blocks, 10), choose(blocks, 70), choose(blocks, 5)
-    ((Choice(save=('aten.mm.default',), depth=3), 60), (Choice(save=('aten.mm.default',), depth=1), 130), (None, 0))
+    ((SavedOps(save=('aten.mm.default',), depth=3), 60), (SavedOps(save=('aten.mm.default',), depth=1), 130), (None, 0))
     """
     ranked = _ranking(level)
     best: tuple[SavedOps | None, int] = (None, 0)
@@ -156,8 +157,8 @@ def steps(level: Sequence[ModelBlock], save: Sequence[str]) -> list[tuple[int, i
     Each is (index of the block, bytes that it frees, ns that it costs). Of equal ones the first in the model comes
     first.
 
-    >>> from coopsim.fit.survey import Op
-    >>> ops = (Op("aten.mm.default", 60, 10), Op("aten.gelu.default", 10, 40))
+    >>> from coopsim.fit.survey import OpSurvey
+    >>> ops = (OpSurvey("aten.mm.default", 60, 10), OpSurvey("aten.gelu.default", 10, 40))
     >>> steps([ModelBlock(name, 60, False, False, False, ops) for name in "ab"], ["aten.mm.default"])
     [(0, 50, 10), (1, 50, 10), (0, 10, 60), (1, 10, 60)]
     """

@@ -38,7 +38,7 @@ def by_gain(kinds: list[RemedyKind], over_bytes: int) -> list[RemedyKind]:
 
     Saving more than that gains nothing more. Those that may save all of it come before those that cannot.
 
-    >>> kinds = [Kind(iter(name), saves, runs) for name, saves, runs in (("a", 9, 3), ("b", 5, 1), ("c", 20, 2))]
+    >>> kinds = [RemedyKind(iter(name), saves, runs) for name, saves, runs in (("a", 9, 3), ("b", 5, 1), ("c", 20, 2))]
     >>> [next(kind.proposals) for kind in by_gain(kinds, 9)]
     ['c', 'a', 'b']
     """
