@@ -185,9 +185,8 @@ def ready(policy: str, nbytes: int, step: Callable[[], None], costs: Any) -> Any
             step()
     finally:
         StepRecorder.trace = own  # type: ignore[method-assign]
-    budget.session.planning.limit = nbytes
     (kind,) = budget.session.known.signatures
-    budget.session.planning.plan(kind)
+    budget.session.planning.rebudget(nbytes, [kind])
     if kind.plan is None:
         return None
     for _ in range(3):

@@ -176,3 +176,25 @@ answer([anew(60), anew(7), anew(-1), looked[0][1], looked[1], one.leaving(signat
 def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Runner) -> None:
     """Or the one with the least height. Its next steps are looked at once, and nearer margins tried after an excess."""
     assert child(IN_ARENA) == [[15, ""], [7, ""], [None, "none"], 15, None, 50, None]
+
+
+def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:
+    text = """
+from coopsim.live.plan_state import Unplanned
+trace = synth.chain(24)
+kind, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
+planning = Planning("foresight-offline", limit, None)
+planning.learn(kind)
+kind.move_on(kind.state.finish())
+found = [kind.state.schedule.overhead, kind.state.finished]
+planning.rebudget(limit, [kind])
+same = kind.state.finished
+planning.rebudget(2 * limit, [kind])
+found += [same, kind.state.schedule.overhead, kind.state.finished]
+planning.rebudget(limit // 9, [kind])
+answer([*found, kind.plan, bool(kind.state.why), isinstance(kind.state, Unplanned)])
+"""
+    before, *states, after, finished, plan, why, unplanned = child(REPLAN + text)
+    assert states == [True, True]
+    assert before > after
+    assert (finished, plan, why, unplanned) == (False, None, True, True)
