@@ -156,7 +156,8 @@ class Room:
         run out of memory before.
         """
         if self._hole is not None:
-            return protected is not None and (self._hole.made(protected, tries) or self._higher())
+            keeps = self._hard and self._phase is _Phase.BY_PLAN  # beyond the arena only once it has left its plan
+            return protected is not None and (self._hole.made(protected, tries) or (not keeps and self._higher()))
         if self._phase is _Phase.BY_PLAN:
             return self._higher(self._tolerated if self._hard else None) or self._end_above()
         if protected is None:

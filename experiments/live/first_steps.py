@@ -7,7 +7,9 @@ Each script, larger and longer as first_steps.toml says, is recorded on the phan
 run --gpu h100-80gb --memory B --no-cache` runs it. B is the least of SHARES of its peak in which all of its step
 signatures have plans that leave 1/SPARE of it. A row has the peak of reserved bytes ÷ B of the steps before the first
 by plan, and from then on; the driver's calls for memory, and retries, after the step that followed the last replanning
-(`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed. A
+(`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed.
+Where these steps call the driver, the script is started again, as `live run` without `--no-cache` does it: in an arena,
+or by the plans that were kept (`next`); `next_calls` is as `calls_last`, and `next_later` as from the first plan on. A
 script that has a row and reads the same is not run again, unless it is named. Processes are forks of one that has
 imported torch and transformers, and are ended after SECONDS of processor time.
 """
@@ -47,7 +49,7 @@ MIB, MOST, STEPS = 1 << 20, 1.02, 24
 COLUMNS = (
     *("script", "share", "peak_bytes", "budget_bytes", "steps", "planned_steps", "first", "later", "replans"),
     *("last_replan", "calls", "retries", "calls_last", "predicted_overhead", "unplanned"),
-    *("deviations", "deviated", "why", "digest"),
+    *("deviations", "deviated", "why", "next", "next_calls", "next_later", "next_overhead", "next_why", "digest"),
 )
 REPORTED = ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")
 _LOOP = re.compile(r"^for (\w+) in range\([2-6]\):", re.MULTILINE)
@@ -129,7 +131,7 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
             each.append([*row, session.totals.planned_steps, session.replans])
 
     TrainingSession.end = ending  # type: ignore[method-assign]
-    task = Task(CARD, plugin="coopsim.live.guest", told=json.dumps(told))
+    task = Task(CARD, explains=False, plugin="coopsim.live.guest", told=json.dumps(told))
     os.environ.update(task.variables(folder))
     process = process_of._Process(task, folder)
     process.begin(torch)
@@ -190,8 +192,23 @@ def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
             for one in steps.signatures
         ]
         if all(one.signature.schedule is not None for one in made):
-            return row | figures(server.ran(file, arguments, {"memory": f"{memory // MIB}MiB"}), memory)
+            return row | started(server, file, arguments, memory)
     return row | {"why": f"no plan: {next(m.signature.why for m in made if m.signature.schedule is None)}"}
+
+
+def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int) -> Row:
+    """In this budget, and once more if steps by plan call the driver to the end."""
+    with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
+        kept = Path(folder, "kept")
+        told: Row = {"memory": f"{memory // MIB}MiB", "cache": str(kept)}
+        row = figures(server.ran(file, arguments, told), memory)
+        if not row.get("calls_last") or row["why"] or not kept.exists():
+            return row
+        steady = plan_file.load(kept).header.steady
+        told |= {"cached": True} if steady else {"arena_bytes": memory}
+        then = figures(server.ran(file, arguments, told), memory)
+    keys = {"calls_last": "calls", "later": "later", "predicted_overhead": "overhead", "why": "why"}
+    return row | {"next": "plans" if steady else "arena"} | {f"next_{keys[k]}": then.get(k) for k in keys}
 
 
 def figures(found: Row, memory: int) -> Row:
@@ -252,6 +269,7 @@ def table(rows: list[dict[str, str]]) -> str:
             "call the driver no more in the last five steps by plan that follow another",
             _is_steady,
         ),
+        ("that still do", [row for row in by_plan if not _is_steady(row)], "do so no more at the next start", _is_then),
     ):
         rest = ", ".join(f"`{row['script']}`" for row in among if not does(row))
         lines.append(f"| {len(among)} {of} | {that} | {sum(map(does, among))} | {rest} |")
@@ -264,6 +282,10 @@ def _kept(which: str) -> Callable[[dict[str, str]], bool]:
 
 def _is_steady(row: dict[str, str]) -> bool:
     return row["calls_last"] == "0"
+
+
+def _is_then(row: dict[str, str]) -> bool:
+    return row["next_calls"] == "0" and not row["next_why"]
 
 
 def main(names: list[str]) -> None:

@@ -88,6 +88,21 @@ answer(found)
     assert child(IMPORT + text) == ["told", [0, False], None, [0, True], "told", [0, False], None, [1, False]]
 
 
+def test_an_arena_is_exceeded_only_once_the_plan_is_left(child: Runner) -> None:
+    """Unless it is to be found out by how much a plan is over."""
+    text = """
+found = []
+for hard in (True, False):
+    cap = Cap(raises=1)
+    cap.hole = lambda ways: SimpleNamespace(made=lambda *_: False)
+    room = parts(64 * KIB, cap, hard=hard).context.room
+    room.go_by_plan(tuple)
+    found.append([room.short([], 0), room.go_on_demand(), room.short([], 0)])
+answer(found)
+"""
+    assert child(IMPORT + text) == [[False, None, True], [True, None, False]]
+
+
 def test_state_is_sent_in_steps_on_demand_only(child: Runner) -> None:
     """Not while a step may follow a plan yet, not by a plan, and not when all comes back; and so much at most."""
     text = """

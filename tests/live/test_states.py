@@ -67,7 +67,10 @@ answer([found, recorder.did, state.current.left is None, state.current.signature
 
 
 def test_another_op_leaves_the_plan(child: Runner) -> None:
-    """And what the plan has evicted is made again where an op asks for it."""
+    """And what the plan has evicted is made again where an op asks for it.
+
+    If it is one of the first, by which signatures are told, these are to tell from then on.
+    """
     text = """
 state, ran = begun(Following(step.context, planned)), []
 ops = calls(x, run(state))
@@ -76,13 +79,15 @@ evicted = state.storages
 evicted = [tracked.evicted for tracked in evicted]
 out = run(state)(MUL, a, 3)
 left = state.current.left
-answer([evicted, name(state), out.tolist(), left.why, left.decide, left.ran_out])
+first = begun(Following(parts(signatures=[planned]).context, planned))
+run(first)(NEG, x)
+answer([evicted, name(state), out.tolist(), left.why, left.decide, left.ran_out, first.current.left.decide])
 """
     evicted, state, out, why, *flags = child(IMPORT + text)
     assert evicted == [False, True, False, False]
     assert (state, out) == ("OnDemand", [0, 6, 12, 18])
     assert why == "op 3: aten.mul.Scalar instead of aten.sub.Tensor"
-    assert flags == [False, False]
+    assert flags == [False, False, True]
 
 
 def test_a_step_that_ends_early_has_left_its_plan(child: Runner) -> None:
