@@ -82,6 +82,8 @@ class Step:
                 self._cap.set()
             #: Of a GPU's allocator, and of what is there once the cap is set.
             self.meter = device.Meter() if device_type == "cuda" else None
+            if self.meter is not None:
+                exits.callback(self.meter.stop)
             room = Room(
                 residency, storages, planning.limit, self.meter, self._cap, hard=start.hard, sends=planning.sends
             )
