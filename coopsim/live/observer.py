@@ -56,9 +56,12 @@ def load() -> Any:
 
 
 class State:
-    """Indices of the numbers that the library keeps of a followed step (follower.h)."""
+    """Indices of the numbers that the library keeps of a followed step (follower.h).
 
-    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES = tuple(range(7))
+    PYTHON: how often the library has called Python, for ops and for `Callables`, since the observer was made.
+    """
+
+    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES, PYTHON = tuple(range(8))
 
 
 class Callables(NamedTuple):
