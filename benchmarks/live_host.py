@@ -1,9 +1,13 @@
 """The host's time of a step, per step and per op: PyTorch's own in plain steps, and what a budget adds, in one run.
 
-Kernels of the phantom GPU do nothing, so all time is the host's. Plain and planned steps take turns; processor time of
-the least of many steps, so that what else the machine does matters little. What is added per op run again is what half
-the memory takes beyond room for everything: the op itself as PyTorch dispatches it, evictions, and calls that are kept;
-beside PyTorch's own, it is that less what an op takes in a plain step, on average. A table in Markdown.
+Kernels of the phantom GPU do nothing, so all time is the host's. Plain and planned steps take turns, some of a kind at
+a time: the first ones are left out, in which the allocator adapts to another cap, and the rest neither allocate nor
+free device memory, which is checked. Processor time of the least of many steps, so that what else the machine does
+matters little.
+
+What is added per op run again is what half the memory takes beyond a budget that evicts little, by the ops that it runs
+again beyond that: the op itself as PyTorch dispatches it, and its evictions. Both budgets keep the call of every op.
+PyTorch's own share is what the very same calls take by themselves, in the same run, from Python. A table in Markdown.
 
     python benchmarks/live_host.py
 """
@@ -20,8 +24,9 @@ from typing import Any
 from coopsim import phantom
 
 ROOT = Path(__file__).parent.parent
-STEPS = 30
+ROUNDS, AT_ONCE, LEFT_OUT = 16, 4, 2  #: turns, steps of each in a turn, and how many of them do not count
 WARM = 14  #: steps until the plan is the last one
+BUDGETS = {"room for all": "1TiB", "95 % of the memory": "95%", "half the memory": "50%"}
 
 
 def measure() -> None:
@@ -31,18 +36,23 @@ def measure() -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     import coopsim.live
+    from coopsim.live.actions import Recompute
+    from coopsim.observe.torch_private import DispatchBelowAutograd, memory_stats
 
     torch.set_num_threads(1)
 
     class Empty(TorchDispatchMode):
-        ops = 0
+        def __init__(self, log: list[Any] | None = None) -> None:
+            super().__init__()
+            self._log = log
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             return False
 
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            Empty.ops += 1
+            if self._log is not None and func.namespace != "profiler":
+                self._log.append((func, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
     layers = [nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(8)]
@@ -55,61 +65,96 @@ def measure() -> None:
         optimizer.step()
         optimizer.zero_grad()
 
+    def log() -> list[Any]:
+        """The calls of a step, which hold all that it makes."""
+        found: list[Any] = []
+        with Empty(found):
+            step()
+        return found
+
     for _ in range(3):
         step()
-    with Empty():
-        step()
-    ops = Empty.ops
+    ops = len(log())
+
+    def device_calls() -> int:
+        stats = memory_stats(0)
+        return int(stats["num_device_alloc"] + stats["num_device_free"])
 
     def least(*arounds: Callable[[], Any]) -> list[tuple[float, float]]:
         """Least ms of processor time per step of each, and of its beginning and end alone; they take turns."""
         found = [(float("inf"), float("inf"))] * len(arounds)
-        for _ in range(STEPS):
+        for _ in range(ROUNDS):
             for i, around in enumerate(arounds):
-                context, times = around(), [time.process_time_ns()]
-                for run in (context.__enter__, step, lambda: context.__exit__(None, None, None)):  # noqa: B023
-                    run()
-                    times.append(time.process_time_ns())
-                whole, ends = times[3] - times[0], times[3] - times[2] + times[1] - times[0]
-                found[i] = min(found[i][0], whole / 1e6), min(found[i][1], ends / 1e6)
+                for k in range(AT_ONCE):
+                    context, calls, times = around(), device_calls(), [time.process_time_ns()]
+                    for run in (context.__enter__, step, lambda: context.__exit__(None, None, None)):  # noqa: B023
+                        run()
+                        times.append(time.process_time_ns())
+                    if k >= LEFT_OUT:
+                        if device_calls() != calls:
+                            sys.exit("a step that counts has allocated device memory, or freed some")
+                        whole, ends = times[3] - times[0], times[3] - times[2] + times[1] - times[0]
+                        found[i] = min(found[i][0], whole / 1e6), min(found[i][1], ends / 1e6)
         return found
 
-    def budgets(how: str) -> tuple[list[Any], int, int]:
-        """Budgets with room for everything and of half the memory, and what a step of the latter does."""
-        made = [coopsim.live.Budget(share) for share in ("1TiB", "50%")]
-        for budget in made:
-            if how == "Python alone":
-                budget.session._observer = None
-            elif budget.report()["no_observer"]:
-                sys.exit(f"no observer: {budget.report()['no_observer']}")
-            for _ in range(WARM):
-                with budget.step():
-                    step()
-        before = made[1].report()
-        with made[1].step():
+    def budget(memory: str, how: str) -> Any:
+        """A budget whose plan is the last one."""
+        made = coopsim.live.Budget(memory)
+        if how == "Python alone":
+            made.session._observer = None
+        elif made.report()["no_observer"]:
+            sys.exit(f"no observer: {made.report()['no_observer']}")
+        for _ in range(WARM):
+            with made.step():
+                step()
+        return made
+
+    def does(made: Any) -> tuple[int, int]:
+        """How many ops a step runs again, and how many values it evicts."""
+        before = made.report()
+        with made.step():
             step()
-        again, evictions = (made[1].report()[key] - before[key] for key in ("recomputes", "evictions"))
-        return made, again, evictions
+        again, evictions = (made.report()[key] - before[key] for key in ("recomputes", "evictions"))
+        return again, evictions
 
-    (plain, _), (empty, _) = least(contextlib.nullcontext, Empty)
+    def own(made: Any) -> float:
+        """What PyTorch takes for the ops that a plan runs again, in ms per step: the same calls by themselves."""
+        rows = made.session.known.last.plan.rows
+        at = {row.entry.op: i for i, row in enumerate(rows)}
+        logged = log()
+        calls = [logged[at[a.op]] for row in rows for a in row.before if isinstance(a, Recompute)]
+        took = []
+        for _ in range(ROUNDS * AT_ONCE):
+            with DispatchBelowAutograd():
+                begins = time.process_time_ns()
+                for func, args, kwargs in calls:
+                    func(*args, **kwargs)
+                took.append(time.process_time_ns() - begins)
+        return min(took) / 1e6
 
-    def row(name: str, plain: float, took: float, ends: str = "", again: float | None = None) -> None:
-        own = 1e3 * plain / ops
-        added = [1e3 * (took - plain) / ops, *([again, again - own] if again is not None else [])]
-        cells = [name, f"{plain:.2f}", f"{own:.1f}", f"{took:.2f}", ends, *(f"{us:.1f}" for us in added)]
-        print("|", " | ".join([*cells, *[""] * (8 - len(cells))]), "|", flush=True)
+    def row(*cells: Any) -> None:
+        cells = tuple(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in cells)
+        print("|", " | ".join(map(str, (*cells, *[""] * (8 - len(cells))))), "|", flush=True)
 
     print(f"{ops} ops per step\n")
-    heads = "PyTorch's own, ms per step", "µs per op", "in a budget, ms per step", "of it beginning and end"
-    print("|", " | ".join(["", *heads, "added per op, µs", "per op run again, µs", "beside PyTorch's own, µs"]), "|")
+    row(
+        *("", "PyTorch's own, ms per step", "µs per op", "in a budget, ms per step", "of it beginning and end"),
+        *("added per op, µs", "per op run again, µs", "beside PyTorch's own for these, µs"),
+    )
     print("| --- " * 8 + "|")
-    row("an empty dispatch mode", plain, empty)
+    (plain, _), (empty, _) = least(contextlib.nullcontext, Empty)
+    row("an empty dispatch mode", plain, 1e3 * plain / ops, empty, "", 1e3 * (empty - plain) / ops)
     for how in ("Python alone", "the observer"):
-        (roomy, half), again, evictions = budgets(how)
-        (plain, _), (room, ends), (little, more) = least(contextlib.nullcontext, roomy.step, half.step)
-        row(f"{how}, room for all", plain, room, f"{ends:.2f}")
-        name = f"{how}, half the memory: {again} ops run again, {evictions} evictions"
-        row(name, plain, little, f"{more:.2f}", 1e3 * (little - room) / again)
+        budgets = [budget(memory, how) for memory in BUDGETS.values()]
+        done = [does(one) for one in budgets]
+        (plain, _), *times = least(contextlib.nullcontext, *(one.step for one in budgets))
+        slope = 1e3 * (times[2][0] - times[1][0]) / (done[2][0] - done[1][0])
+        alone = own(budgets[2])
+        for name, (took, ends), (again, evictions) in zip(BUDGETS, times, done, strict=True):
+            added = 1e3 * (took - plain - (again * slope / 1e3)) / ops
+            last = (slope, slope - 1e3 * alone / again) if name == "half the memory" else ()
+            what = f"{how}, {name}: {again} ops run again, {evictions} evictions"
+            row(what, plain, 1e3 * plain / ops, took, ends, added, *last)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,14 @@ class Meter:
 
     def __init__(self) -> None:
         self._allocated = self._reserved = 0
+        self._last: dict[str, Any] | None = None
         torch.cuda.reset_peak_memory_stats()
         stats = self._read()
         self._calls, self._retries = _calls(stats), int(stats["num_alloc_retries"])
+
+    def stop(self) -> None:
+        """Keep what the allocator says now, as the step is over: all figures are of this time from now on."""
+        self._last = self._read()
 
     def now(self) -> int:
         """Bytes that are allocated now, on the current GPU."""
@@ -118,6 +123,8 @@ class Meter:
         return max(self.now() - known, 0)
 
     def _read(self) -> dict[str, Any]:
+        if self._last is not None:
+            return self._last
         stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
         self._allocated = max(self._allocated, stats["allocated_bytes"]["all"]["peak"])
         self._reserved = max(self._reserved, stats["reserved_bytes"]["all"]["peak"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.observer import Kept, Observer, State, load, stored
+from coopsim.live.observer import Callables, Kept, Observer, State, load, stored
 from coopsim.live.observer_table import ARRIVE, EVICT_OFFLOADED, OFFLOAD, Table
 from coopsim.live.plan import Plan
 from coopsim.live.tracked import Call, TrackedStorage
@@ -33,6 +33,8 @@ class Observed:
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
         self._storages, self._calls = storages, calls
         self.state: Any = observer.state
+        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
+        self._does = Callables(self._again, self._copy, roomy, values.residency.ledger.of_storage)
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
@@ -51,10 +53,7 @@ class Observed:
             known += [op, call.kept.handle if call.kept is not None else 0]
         for coming in values.residency.copies.coming():
             self._give(coming)
-        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
-        self._observer.engage(
-            self._table, at, known, self._again, self._copy, roomy, values.residency.ledger.of_storage
-        )
+        self._observer.engage(self._table, at, known, self._does)
         for tracked in self._storages.values():
             tracked.held.clear()
         values.residency.hand_over()

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -56,9 +56,26 @@ def load() -> Any:
 
 
 class State:
-    """Indices of the numbers that the library keeps of a followed step (follower.h)."""
+    """Indices of the numbers that the library keeps of a followed step (follower.h).
 
-    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES = tuple(range(7))
+    PYTHON: how often the library has called Python, for ops and for `Callables`, since the observer was made.
+    """
+
+    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES, PYTHON = tuple(range(8))
+
+
+class Callables(NamedTuple):
+    """What the library calls Python for, in its order (follower.h).
+
+    again: runs a call that Python keeps. copy: copies to the host and back. roomy: called with True before and with
+    False after an op that may exceed the budget; None if any may. foreign: called with a storage on the CPU whose
+    memory is not of PyTorch's allocator, to count it.
+    """
+
+    again: RunAgain
+    copy: Copy
+    roomy: Callable[[bool], None] | None
+    foreign: Callable[[torch.UntypedStorage], object]
 
 
 class Observer:
@@ -77,7 +94,10 @@ class Observer:
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
-        self._kept: list[Any] = []  # as long as the library may call it
+        self._table: Table | None = None  # as long as the library may read it
+        self._does: Callables | None = None
+        self._functions = _AGAIN(self._again), _COPY(self._copy), _NUMBER(self._roomy), _NUMBER(self._foreign)
+        self._addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self._functions]
 
     def enter(self) -> bool:
         """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
@@ -89,57 +109,50 @@ class Observer:
         self.inside = False
         self._lib.coopsim_leave()
 
-    def engage(
-        self,
-        table: Table,
-        at: int,
-        known: list[int],
-        again: RunAgain,
-        copy: Copy,
-        roomy: Callable[[bool], None] | None,
-        foreign: Callable[[torch.UntypedStorage], object],
-    ) -> None:
+    def engage(self, table: Table, at: int, known: list[int], does: Callables) -> None:
         """Follow a plan from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in the format of exchange.h. again: runs a call that Python
-        keeps. copy: copies to the host and back. roomy: called with True before and with False after an op that may
-        exceed the budget. foreign: called with a storage on the CPU whose memory is not of PyTorch's allocator, to
-        count it.
+        known: the state of tracked storages and calls, in the format of exchange.h.
         """
-
-        def run(op: int, operands: Any, n: int, results: Any) -> int:
-            try:
-                given = [stored(operands[i]) for i in range(n)]
-                made = again(op, given)
-            except Exception:  # Python will do the same again, and raise it where somebody sees it
-                return -1
-            for i, storage in enumerate(made):
-                results[i] = storage._cdata if storage is not None else 0
-                if storage is not None:
-                    self._lib.coopsim_hold(ctypes.c_void_p(storage._cdata))  # the library lets go of it
-            return len(made)
-
-        def count(address: int) -> None:
-            storage = stored(address)
-            if storage is not None:
-                foreign(storage)
-
-        def copied(device_type: int, s: int, v: int, at: int, address: int) -> int:
-            try:
-                found = copy(device_type, s, v, at, stored(address))
-            except Exception:  # as above
-                return -1
-            if not isinstance(found, torch.UntypedStorage):
-                return int(bool(found))
-            self._lib.coopsim_hold(ctypes.c_void_p(found._cdata))
-            return int(found._cdata)
-
-        switch = _NUMBER(lambda enter: roomy(bool(enter))) if roomy else None
-        self._kept = [table, _AGAIN(run), _COPY(copied), switch, _NUMBER(count)]
-        for i, function in enumerate(self._kept[1:]):
-            self._callbacks[i] = ctypes.cast(function, ctypes.c_void_p).value if function else None
+        self._table, self._does = table, does
+        for i, address in enumerate(self._addresses):
+            self._callbacks[i] = address if does[i] is not None else None
         numbers = (ctypes.c_int64 * len(known))(*known)
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
+
+    def _again(self, op: int, operands: Any, n: int, results: Any) -> int:
+        assert self._does is not None
+        try:
+            made = self._does.again(op, [stored(operands[i]) for i in range(n)])
+        except Exception:  # Python will do the same again, and raise it where somebody sees it
+            return -1
+        for i, storage in enumerate(made):
+            results[i] = self._for_library(storage)
+        return len(made)
+
+    def _copy(self, kind: int, s: int, v: int, at: int, address: int) -> int:
+        assert self._does is not None
+        try:
+            found = self._does.copy(kind, s, v, at, stored(address))
+        except Exception:  # as above
+            return -1
+        return self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
+
+    def _for_library(self, storage: torch.UntypedStorage | None) -> int:
+        """The address of a storage, with a reference that the library lets go of; 0 for none."""
+        if storage is None:
+            return 0
+        self._lib.coopsim_hold(ctypes.c_void_p(storage._cdata))
+        return int(storage._cdata)
+
+    def _roomy(self, enter: int) -> None:
+        assert self._does is not None and self._does.roomy is not None
+        self._does.roomy(bool(enter))
+
+    def _foreign(self, address: int) -> None:
+        storage = stored(address)
+        if storage is not None and self._does is not None:
+            self._does.foreign(storage)
 
     def disengage(self) -> None:
         """Stop following the plan: every op goes to the dispatch mode."""

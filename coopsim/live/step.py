@@ -85,6 +85,8 @@ class Step:
                 self._cap.set()
             #: Of a GPU's allocator, and of what is there once the cap is set.
             self.meter = device.Meter() if device_type == "cuda" else None
+            if self.meter is not None:
+                exits.callback(self.meter.stop)
             room = Room(
                 residency,
                 storages,

@@ -99,7 +99,9 @@ def _find(path: str) -> Any:
     An attribute that only instances have, by their class's annotations, is found as None.
     """
     path, _, word = path.partition(":")
-    found: Any = importlib.import_module("torch")
+    import torch
+
+    found: Any = torch
     parts = path.split(".")
     for i in range(1, len(parts)):
         if hasattr(found, parts[i]):

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 from coopsim.phantom import wheel
@@ -148,8 +149,9 @@ def expect_watchdogs(number: int) -> None:
         expect(number)
 
 
+@cache
 def is_phantom() -> bool:
-    """Return whether this process runs on the phantom GPU."""
+    """Return whether this process runs on the phantom GPU, for as long as it lives."""
     try:
         Control()
     except PhantomError:

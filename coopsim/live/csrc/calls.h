@@ -25,12 +25,22 @@ struct Spec {
       : dtype(tensor.dtype()), device(tensor.device()), offset(tensor.storage_offset()),
         sizes(tensor.sizes().begin(), tensor.sizes().end()), strides(tensor.strides().begin(), tensor.strides().end()) {}
 
+  void become(const at::Tensor& tensor) {
+    dtype = tensor.dtype();
+    device = tensor.device();
+    offset = tensor.storage_offset();
+    sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    strides.assign(tensor.strides().begin(), tensor.strides().end());
+  }
+
   // storage null: a tensor without bytes.
   at::Tensor on(StorageImpl* storage) const {
     if (!storage) return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
     return tensor_on(StoragePtr::reclaim_copy(storage), dtype, sizes, strides, offset);
   }
 };
+
+using Results = c10::SmallVector<StoragePtr, 4>;  // of an op, by position
 
 class Call {
  public:
@@ -45,7 +55,7 @@ class Call {
     const size_t n = op.schema().arguments().size();
     const IValue* first = stack.data() + (stack.size() - n);
     slots_.clear();
-    specs_.clear();
+    used_ = 0;
     args_.resize(n);
     auto tensor = tensors.begin();
     for (size_t i = 0; i < n; i++) {
@@ -61,13 +71,14 @@ class Call {
 
   // It will not run again.
   void let_go() {
-    args_.clear();
+    if (tensors_) args_.clear();
+    tensors_ = false;
     generator_.reset();
     state_.reset();
   }
 
   // Run it again, on storages by position of its operands; gives those of its results, by position.
-  std::vector<StoragePtr> run(const std::vector<StorageImpl*>& operands) const {
+  Results run(c10::ArrayRef<StorageImpl*> operands) const {
     const Below below;
     const c10::AutoGradMode gradients(gradients_);
     Stack stack(args_.begin(), args_.end());
@@ -77,7 +88,7 @@ class Call {
       if (generator_) redrawn.emplace(*generator_, state_);
       op_->callBoxed(&stack);
     }
-    std::vector<StoragePtr> results;
+    Results results;
     for (const int32_t i : made_) results_of(stack[i], results);
     return results;
   }
@@ -107,11 +118,12 @@ class Call {
 
   int32_t slot(const at::Tensor& tensor, IValue& kept) {
     if (counts(tensor, kind_)) {
-      specs_.emplace_back(tensor);
-      const auto spec = static_cast<int32_t>(specs_.size()) - 1;
+      if (used_ == static_cast<int32_t>(specs_.size())) specs_.emplace_back(tensor);
+      else specs_[used_].become(tensor);
       kept = IValue();
-      return spec;
+      return used_++;
     }
+    tensors_ = true;
     // On another device: the program may change it. A number in a tensor's clothes nobody changes.
     if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       kept = IValue(tensor);
@@ -150,7 +162,7 @@ class Call {
     state_ = generator_->get_state();
   }
 
-  void lay(Stack& stack, const std::vector<StorageImpl*>& operands) const {
+  void lay(Stack& stack, c10::ArrayRef<StorageImpl*> operands) const {
     int32_t list = -1;
     for (const Slot& s : slots_) {
       if (s.element && s.argument != list) {
@@ -164,7 +176,7 @@ class Call {
     }
   }
 
-  void results_of(const IValue& value, std::vector<StoragePtr>& results) const {
+  void results_of(const IValue& value, Results& results) const {
     if (value.isTensor()) {
       if (counts(value.toTensor(), kind_)) results.push_back(pointer_to(value.toTensor()));
     } else if (value.isList()) {
@@ -178,7 +190,9 @@ class Call {
   bool gradients_ = false;
   std::vector<IValue> args_;
   std::vector<Slot> slots_;
-  std::vector<Spec> specs_;  // by position of the operand
+  std::vector<Spec> specs_;  // by position of the operand, the first `used_`
+  int32_t used_ = 0;
+  bool tensors_ = false;  // are there any among `args_`?
   std::optional<at::Generator> generator_;
   at::Tensor state_;
 };

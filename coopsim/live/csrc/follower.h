@@ -25,8 +25,9 @@ namespace coopsim {
 
 // All that coopsim's Python reads directly. done: actions before the next entry that have been done already. gone: are
 // there storages without memory?
+// python: how often Python was called, for ops and by `Callbacks`, since the follower is there.
 struct State {
-  int64_t engaged, at, broken, gone, done, evictions, recomputes;
+  int64_t engaged, at, broken, gone, done, evictions, recomputes, python;
 };
 
 // What Python is called for. again: run a call that Python has kept; how many results, each with a reference that is
@@ -72,6 +73,7 @@ class Follower {
     std::shared_ptr<Call> ours;
 
     void forget() {
+      if (!there) return;
       there = false;
       if (ours.use_count() > 1) ours.reset();  // Python has it
       else if (ours) ours->let_go();
@@ -114,12 +116,17 @@ class Follower {
     if (!row.op) return nullptr;
     if (!(*row.op == op) && !(stack && row.sums && adds_up(op, *stack))) return nullptr;
     const bool more =
-        stack && !row.elements.empty() && outgrows(*stack, row.given, row.tensors, table_->kind, row.elements);
+        stack && row.bounded && outgrows(*stack, row.given, row.tensors, table_->kind, row.elements);
     return more ? nullptr : &row;
   }
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
+    if (row.idle && !state.gone) {
+      if (!execute(row, stack)) return false;
+      advance();
+      return true;
+    }
     Found operands;
     if (row.watches || state.gone) operands = top(*stack, row.given, row.tensors, table_->kind);
     if (!prepare(row, operands)) return false;
@@ -158,6 +165,8 @@ class Follower {
   void advance() {
     state.at++;
     state.done = 0;
+    if (state.at < static_cast<int64_t>(table_->rows.size()))
+      __builtin_prefetch(&table_->rows[static_cast<size_t>(state.at)]);
   }
 
   // Up to the op itself.
@@ -207,8 +216,12 @@ class Follower {
       row.op->callBoxed(stack);
       return true;
     }
+    if (row.views) {  // nothing that can be short
+      row.op->callBoxed(stack);
+      return true;
+    }
     if (!row.starts_again) {
-      const Roomy roomy(callbacks);
+      const Roomy roomy(*this);
       row.op->callBoxed(stack);
       return true;
     }
@@ -230,8 +243,10 @@ class Follower {
       if (cells[v.storage].storage) cells[v.storage].version = v.version;
     if (table_->kind == c10::DeviceType::CPU)
       for (StorageImpl* storage : results) {
-        if (Account::foreign(storage)) callbacks.foreign(storage);
-        else if (row.creates && std::find(operands.begin(), operands.end(), storage) == operands.end())
+        if (Account::foreign(storage)) {
+          state.python++;
+          callbacks.foreign(storage);
+        } else if (row.creates && std::find(operands.begin(), operands.end(), storage) == operands.end())
           account->add(storage);
       }
     if (!learn(row.find, results)) {
@@ -262,6 +277,7 @@ class Follower {
     const bool back = action.kind == Kind::fetch || action.kind == Kind::arrive;
     if (!storage || cell.gone != back || (cell.pinned && !back)) return true;
     const Below below;
+    state.python++;
     const int64_t found = callbacks.copy(static_cast<int64_t>(action.kind), action.value.storage, action.value.version,
                                          action.at, static_cast<int64_t>(reinterpret_cast<intptr_t>(storage.get())));
     if (found < 0) return false;
@@ -299,8 +315,8 @@ class Follower {
     const Kept& kept = calls[static_cast<size_t>(action.op)];
     if (!kept.there) return true;
     const Made& made = made_by(action.op);
-    std::vector<StoragePtr> where;  // by number of the read
-    std::vector<Value> taken;
+    c10::SmallVector<StoragePtr, 8> where;  // by number of the read
+    c10::SmallVector<Value, 2> taken;
     for (const Value& read : made.reads) {
       StoragePtr memory = cells.memory_of(read);
       if (!memory) return false;
@@ -317,12 +333,12 @@ class Follower {
         if (made.reads[i].storage == s) return where[i].get();
       return nullptr;
     };
-    std::vector<StorageImpl*> operands;
+    Found operands;
     for (const int32_t s : made.inputs) {
       operands.push_back(s < 0 ? nullptr : memory_of(s));
       if (s >= 0 && !operands.back()) return false;
     }
-    const std::vector<StoragePtr> results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
+    const Results results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
     if (results.size() != made.results.size()) return false;
     for (const Value& read : taken) cells[read.storage].let_go(read.version);
     const auto result_of = [&](int32_t s) -> StoragePtr {
@@ -363,11 +379,12 @@ class Follower {
     }
   }
 
-  std::vector<StoragePtr> by_python(int32_t op, const std::vector<StorageImpl*>& operands) {
+  Results by_python(int32_t op, const Found& operands) {
     const Below below;
     std::vector<StorageImpl*> found(made_by(op).results.size());
+    state.python++;
     const int64_t n = callbacks.again(op, operands.data(), static_cast<int64_t>(operands.size()), found.data());
-    std::vector<StoragePtr> results;
+    Results results;
     for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim(found[i]) : StoragePtr());
     return results;
   }
@@ -375,8 +392,10 @@ class Follower {
   // An op that goes from tensor to tensor cannot be started again, so that it may go over the budget.
   class Roomy {
    public:
-    explicit Roomy(const Callbacks& callbacks) : roomy_(callbacks.roomy) {
-      if (roomy_) roomy_(1);
+    explicit Roomy(Follower& follower) : roomy_(follower.callbacks.roomy) {
+      if (!roomy_) return;
+      follower.state.python++;
+      roomy_(1);
     }
     ~Roomy() {
       if (roomy_) roomy_(0);

@@ -54,7 +54,9 @@ struct Watched final : c10::impl::CoopsimDelegating {
       c10::impl::ExcludeDispatchKeyGuard below(modes);
       return op.callBoxed(stack);
     }
-    if (!row || !follower->run(*row, stack)) real->dispatch(op, stack);
+    if (row && follower->run(*row, stack)) return;
+    follower->state.python++;
+    real->dispatch(op, stack);
   }
 
   // Autograd detaches tensors by this way, and does so itself where it gets nothing back.
@@ -65,6 +67,7 @@ struct Watched final : c10::impl::CoopsimDelegating {
     const Inside inside(follower->mutex);
     const Row* row = follower->next(op, nullptr);
     if (row && follower->detach(*row, self)) return {};
+    follower->state.python++;
     return real->detach(self);
   }
 };
@@ -140,7 +143,7 @@ void coopsim_pin(Follower* follower, StorageImpl* storage) {
 int64_t coopsim_run(std::shared_ptr<Call>* call, StorageImpl* const* operands, int64_t n, StorageImpl** results,
                     int64_t most, char* error, int64_t length) {
   try {
-    std::vector<StoragePtr> made = (*call)->run({operands, operands + n});
+    Results made = (*call)->run({operands, static_cast<size_t>(n)});
     const auto size = static_cast<int64_t>(made.size());
     for (int64_t i = 0; i < std::min(size, most); i++) results[i] = made[static_cast<size_t>(i)].release();
     return size;

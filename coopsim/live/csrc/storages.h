@@ -28,10 +28,9 @@ inline bool hollow(StorageImpl* storage) {
 
 // Give back a storage's memory. It keeps its identity and size; reading it raises an error with this text.
 inline void empty(StorageImpl* storage, const std::string& error) {
-  auto hole = c10::make_intrusive<StorageImpl>(
-      StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(storage->nbytes())),
-      at::DataPtr(nullptr, storage->device()), nullptr, false);
-  swap(storage, hole.get());
+  storage->set_resizable(false);
+  storage->set_allocator(nullptr);
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(error);
 }
 

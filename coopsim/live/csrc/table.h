@@ -36,19 +36,22 @@ struct Made {
   bool random = false;
 };
 
+// What every op needs comes first, in one line of the processor's cache.
 struct Row {
   std::optional<OperatorHandle> op;
-  size_t given = 0, returned = 0;
+  int32_t call = -1;  // keep the call of this op
+  bool idle = false;     // there is nothing to do but to run the op
+  bool bounded = false;  // `elements` is not empty
+  bool changes = false, starts_again = true, creates = false;
+  bool views = false;    // there is nothing to do, whether or not its operands have memory
+  bool sums = false;     // may stand for aten.add (sums.h)
+  bool watches = false;  // its operands matter
+  uint32_t given = 0, returned = 0;
   std::vector<int32_t> tensors, made;  // positions of tensors among arguments and results
   std::vector<int64_t> elements;  // of the operands, where the program's data enter: they must not be more
   std::vector<Watch> look, find;
   std::vector<Value> makes, copies, keep;
   std::vector<Action> before;
-  int32_t call = -1;  // keep the call of this op
-  bool changes = false, starts_again = true, creates = false;
-  bool views = false;    // there is nothing to do, whether or not its operands have memory
-  bool sums = false;     // may stand for aten.add (sums.h)
-  bool watches = false;  // its operands matter
 };
 
 struct Table {
@@ -150,13 +153,16 @@ inline Table* read_table(const int64_t* numbers, const char* const* names, const
     row.op = c10::Dispatcher::singleton().findSchema({names[i], overloads[i]});
     if (row.op) {
       const c10::FunctionSchema& schema = row.op->schema();
-      row.given = schema.arguments().size();
-      row.returned = schema.returns().size();
+      row.given = static_cast<uint32_t>(schema.arguments().size());
+      row.returned = static_cast<uint32_t>(schema.returns().size());
       row.tensors = tensors_of(schema.arguments());
       row.made = tensors_of(schema.returns());
       row.sums = *row.op == adds;
     }
     row.watches = !row.look.empty() || !row.before.empty() || row.changes || (row.creates && table->kind == c10::DeviceType::CPU);
+    row.bounded = !row.elements.empty();
+    row.idle = table->kind == c10::DeviceType::CUDA && row.call < 0 && !row.watches && row.find.empty() &&
+               row.makes.empty() && row.copies.empty() && row.keep.empty();
     table->rows.push_back(std::move(row));
   }
   return table.release();
