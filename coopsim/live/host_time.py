@@ -124,13 +124,13 @@ def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
 def _copy_ns(schedule: Schedule) -> float:
     """What a copy takes the host: as measured with the link, else by the model."""
     measured = schedule.header.get("link_host_ns")
-    return COPY_NS if measured is None else COLD * measured
+    return COPY_NS if measured is None else COLD * float(measured)
 
 
 def _wait(host: Any, gpu: Any) -> int:
     """What both take together, from rest, more than the slower of them: the host issues row by row, the GPU follows."""
     together = (host.cumsum() + gpu[::-1].cumsum()[::-1]).max()
-    return round(together - max(host.sum(), gpu.sum()))
+    return round(float(together - max(host.sum(), gpu.sum())))
 
 
 class Pace:
