@@ -7,6 +7,8 @@ from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import COLD
 from coopsim.live.plan import HOLD
+from coopsim.live.search import Search
+from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Role
 
@@ -32,8 +34,8 @@ def test_what_is_made_again_after_the_last_op_costs_time_only_if_the_program_has
     assert schedule.overhead == pytest.approx(overhead)
 
 
-def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
-    """Which of both a plan does for a value that takes 3 ms to make, in a step of 11 ms, times `scale` / 10."""
+def _step(scale: int) -> Trace:
+    """A step of 11 ms, with a value that takes 3 to make, all times `scale` / 10."""
     build = TraceBuilder()
     data = build.storage(MIB, Role.INPUT, alive_at_start=True)
     value, large, last = (build.storage(n * MIB, Role.ACTIVATION, alive_at_start=False) for n in (8, 12, 1))
@@ -41,7 +43,12 @@ def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
     build.op("aten.cos.default", reads=[data], creates=[large], cost_ns=700_000 * scale)
     build.free(large)
     build.op("aten.sum.default", reads=[value], creates=[last], cost_ns=100_000 * scale)
-    trace = build.build({"model": "held", "cost_source": "synthetic"})
+    return build.build({"model": "held", "cost_source": "synthetic"})
+
+
+def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
+    """Which of both a plan does for the value."""
+    trace = _step(scale)
     option = link if isinstance(link, str) else ""
     with pytest.MonkeyPatch.context() as patch:
         if isinstance(link, Link):
@@ -65,3 +72,11 @@ def test_a_slow_link_or_a_slow_host_is_not_used() -> None:
     slow_host = Link("its host takes 1 ms per copy", fast, fast // 2, host_ns=round(1e6 / COLD))
     assert _copies_or_runs_again(2, slow_host, 10) == Action.RECOMPUTE
     assert _copies_or_runs_again(10, slow_host, 10) == Action.OFFLOAD  # there the host is ahead all the same
+
+
+def test_beside_a_plan_with_copies_one_without_is_found() -> None:
+    """If steps by the first are not steady, the second may be, with a smaller margin than another with copies."""
+    search = Search(_step(10), "foresight-offline", 17 * MIB, hosting=Hosting("pcie5-x16"), ops=10)
+    found, _ = search.leaving(MIB, 0, None)
+    assert [bool(one.schedule.header.get("offloads")) for one in found] == [True, False]
+    assert found[0].cost < found[1].cost < 1.3
