@@ -32,13 +32,14 @@ class Link:
     """A link and its host, as a replay knows them. CoopsimError for rates that cannot be.
 
     rate_mb_s: of a copy alone; shared_rate_mb_s: of one while the other direction is busy; both in whole 10^6 bytes a
-    second. latency_ns: of each copy.
+    second. latency_ns: of each copy. host_ns: what a copy takes the host (card_file.Link); None: not measured.
     """
 
     name: str
     rate_mb_s: int
     shared_rate_mb_s: int
     latency_ns: int = LATENCY_NS
+    host_ns: int | None = None
 
     def __post_init__(self) -> None:
         most = round(1000 * _MOST)
@@ -70,7 +71,8 @@ def of_header(header: Mapping[str, Any]) -> Link | None:
     """The link that a schedule's copies go over, by the schedule's header; None if it was made without one."""
     if "link" not in header:
         return None
-    return Link(header["link"], header["rate_mb_s"], header["shared_rate_mb_s"], header["latency_ns"])
+    rates = header["rate_mb_s"], header["shared_rate_mb_s"]
+    return Link(header["link"], *rates, header["latency_ns"], header.get("link_host_ns"))
 
 
 @cache
@@ -84,15 +86,16 @@ def names() -> dict[str, str]:
     return {name: f"{gb_s:g} GB/s each way; {source}" for name, (gb_s, source) in _all().items()}
 
 
-def _of_card(card: str) -> tuple[float, float, int] | None:
-    """What was measured of a card's link: GB/s of a copy alone and of both directions together, ns; None: nothing."""
+def _of_card(card: str) -> tuple[float, float, int, int | None] | None:
+    """What was measured of a card's link: GB/s of a copy alone and of both directions together, ns of its latency and
+    of the host; None: nothing."""
     from coopsim.phantom import profiles
 
     measured = profiles.get(card).measured
     if measured is None or measured.link is None:
         return None
     of = measured.link
-    return min(of.to_card_gb_s, of.to_host_gb_s), of.duplex_gb_s, of.latency_ns
+    return min(of.to_card_gb_s, of.to_host_gb_s), of.duplex_gb_s, of.latency_ns, of.host_ns
 
 
 def check(name: str | Link, host_gb_s: float | None) -> None:
@@ -123,17 +126,17 @@ def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
     if isinstance(name, Link):
         return name
     card = trace.header.get("card")
-    latency_ns, both = LATENCY_NS, None
+    latency_ns, both, host_ns = LATENCY_NS, None, None
     file = name if name.endswith(".json") else ""
     if file or (not name and card in profiles.names()):
         of = profiles.get(file or str(card))
         name, gb_s = f"{of.name}'s", _REACHED * of.pcie_gbs
         if (found := _of_card(file or of.name)) is not None:
-            gb_s, both, latency_ns = found
+            gb_s, both, latency_ns, host_ns = found
     else:
         name = name or _DEFAULT
         gb_s = _all()[name][0]
     both = DUPLEX * gb_s if both is None else both
     host = both if host_gb_s is None else host_gb_s
     rate = round(1000 * min(gb_s, host))
-    return Link(name, rate, min(rate, max(0, round(1000 * host) - rate)), latency_ns)
+    return Link(name, rate, min(rate, max(0, round(1000 * host) - rate)), latency_ns, host_ns)

@@ -1,13 +1,21 @@
-"""Copies between the card and its host: pinned memory each way, both at once, and memory that is not pinned."""
+"""Copies between the card and its host: pinned memory each way, both at once, and memory that is not pinned.
+
+And what a copy takes the host, as live's planned steps make it.
+"""
 
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from coopsim.live.host.area import HostArea
+from coopsim.live.host.copies import Copies
+
 _BYTES = 256 << 20
 _TIMES = 5
+_SMALL, _CYCLES, _ROUNDS = 512, 50, 9  # bytes; of 50 copies there and back a card's launch queue has room for all
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -37,7 +45,28 @@ def _link() -> dict[str, Any]:
         "pageable_to_card_gb_s": _rate(lambda: there[0].copy_(loose)),
         "pageable_to_host_gb_s": _rate(lambda: loose.copy_(there[0])),
         "latency_ns": round(1e9 * _seconds(lambda: small_there.copy_(small, non_blocking=True))),
+        "host_ns": _host_ns(),
     }
+
+
+def _host_ns() -> int:
+    """What the host takes per copy, to begin it and to let ops wait for it: the median of several rounds."""
+    area = HostArea("cuda")
+    if why := area.reserve(_SMALL * _CYCLES):
+        raise RuntimeError(why)
+    copies, found = Copies(area, lambda: ()), []
+    storage = torch.zeros(_SMALL, dtype=torch.uint8, device="cuda").untyped_storage()
+    for _ in range(_ROUNDS + 1):  # the first is not counted
+        torch.cuda.synchronize()
+        begun = time.perf_counter_ns()
+        for key in ((i, 0) for i in range(_CYCLES)):
+            copies.offload(key, storage, _SMALL * key[0])
+            copies.finish_offload(key)
+            copies.fetch(key, lambda n: torch.empty(n, dtype=torch.uint8, device="cuda").untyped_storage())
+            copies.arrive(key)
+        found.append((time.perf_counter_ns() - begun) / (2 * _CYCLES))
+        copies.end()
+    return round(statistics.median(found[1:]))
 
 
 def _rate(call: Callable[[], Any]) -> float:

@@ -1,14 +1,16 @@
 """What a step takes of the GPU and of the host, as it is and by a plan, in ns. Knows no torch.
 
-The host issues the ops that the GPU runs, and a step takes as long as the slower of both. The GPU's time is the cost of
-the ops: on a card as events measured them, else their prices. The host's is measured where steps run on a card, and a
-model before that (docs/live-measured.md).
+The host issues the ops that the GPU runs. A step takes as long as the slower of both, and longer where the GPU waits
+for the host in one part of it and is behind in another. The GPU's time is the cost of the ops: on a card as events
+measured them, else their prices. The host's is measured where steps run on a card, and a model before that
+(docs/live-measured.md).
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +23,14 @@ FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
 AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
 MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell the host's time
 _LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
-COPY_NS = 120_000  #: of a copy to the host or back; on the phantom it takes the host 6.5 times what a plain op takes
 
+#: Of a copy to the host or back, where the link's was not measured: 62 us of processor time per copy on the machine of
+#: benchmarks/live_host.py, by steps with 64 copies and without any (95 us more per copy, less 1.5 us per op that a plan
+#: with copies watches), times the 1.63 that the card's host takes of that machine's. No card has run it.
+COPY_NS = 100_000
+COLD = 3.3  #: what a copy takes within a step, of what it takes right after others (Link.host_ns): 62 of 19 us there
+
+_RUNS = (int(Action.COMPUTE), int(Action.RECOMPUTE))
 _COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
 
 
@@ -30,7 +38,9 @@ _COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
 class StepTime:
     """Times of a step in ns, on the GPU and on the host: as it is (`plain`), and by a plan (`planned`).
 
-    host_measured: whether those of the host are from steps that waited for it; else they are a model's.
+    host_measured: whether those of the host are from steps that waited for it; else they are a model's. plain_wait,
+    planned_wait: what a step takes longer than the slower of both, if both begin it at rest, as when the program reads
+    its loss in each.
     """
 
     plain_gpu: int
@@ -38,12 +48,23 @@ class StepTime:
     planned_gpu: int
     planned_host: int
     host_measured: bool = False
+    plain_wait: int = 0
+    planned_wait: int = 0
+
+    @property
+    def plain(self) -> int:
+        """The time of a step as it is."""
+        return max(self.plain_gpu, self.plain_host) + self.plain_wait
+
+    @property
+    def planned(self) -> int:
+        """The time of a step by the plan."""
+        return max(self.planned_gpu, self.planned_host) + self.planned_wait
 
     @property
     def overhead(self) -> float:
         """The time of a step by the plan, divided by that of a step as it is: 1.1 is 10 % more."""
-        plain = max(self.plain_gpu, self.plain_host)
-        return max(self.planned_gpu, self.planned_host) / plain if plain else 1.0
+        return self.planned / self.plain if self.plain else 1.0
 
     @property
     def gpu_overhead(self) -> float:
@@ -52,7 +73,8 @@ class StepTime:
 
     def row(self) -> dict[str, int]:
         """The times, for JSON."""
-        return {name: ns for name, ns in asdict(self).items() if name != "host_measured"}
+        parts = ("plain_gpu", "plain_host", "planned_gpu", "planned_host")
+        return {"plain": self.plain, "planned": self.planned} | {name: getattr(self, name) for name in parts}
 
     def measured(self, steps: Sequence[int]) -> "StepTime":
         """The same with the host's time from times of whole steps by the plan, in ns, if there are enough of them.
@@ -63,10 +85,11 @@ class StepTime:
         if len(steps) < ENOUGH:
             return self
         took, added = round(median(steps)), self.planned_host - self.plain_host
+        known = replace(self, plain_wait=0, planned_wait=0)
         if took > _LONGER * self.planned_gpu:
-            return replace(self, plain_host=max(took - added, 0), planned_host=took, host_measured=True)
+            return replace(known, plain_host=max(took - added, 0), planned_host=took, host_measured=True)
         host = min(self.planned_host, *steps)
-        return replace(self, plain_host=max(host - added, 0), planned_host=host)
+        return replace(known, plain_host=max(host - added, 0), planned_host=host)
 
 
 def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
@@ -76,12 +99,29 @@ def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
     """
     gpu = int(trace.cost_ns.sum())
     planned = round(gpu * (schedule.overhead or 1.0))
-    if not ops:
+    if not ops or not len(trace.cost_ns):
         return StepTime(gpu, 0, planned, 0)
-    again = int(np.count_nonzero(schedule.action == Action.RECOMPUTE))
-    copies = int(np.isin(schedule.action, _COPIES).sum())
-    host = ops * (PLAIN_NS + FOLLOWED_NS) + again * AGAIN_NS + copies * COPY_NS
-    return StepTime(gpu, ops * PLAIN_NS, planned, host)
+    per_op = ops / len(trace.cost_ns)  # views are spread over the others
+    plain = np.full(len(trace.cost_ns), per_op * PLAIN_NS)
+    action = schedule.action
+    host = (action == Action.COMPUTE) * per_op * (PLAIN_NS + FOLLOWED_NS)
+    host += (action == Action.RECOMPUTE) * AGAIN_NS + np.isin(action, _COPIES) * _copy_ns(schedule)
+    runs = np.isin(action, _RUNS)
+    on_gpu = np.where(runs, trace.cost_ns[np.where(runs, schedule.op, 0)], 0)
+    hosts = round(plain.sum()), round(host.sum())
+    return StepTime(gpu, hosts[0], planned, hosts[1], False, _wait(plain, trace.cost_ns), _wait(host, on_gpu))
+
+
+def _copy_ns(schedule: Schedule) -> float:
+    """What a copy takes the host: as measured with the link, else by the model."""
+    measured = schedule.header.get("link_host_ns")
+    return COPY_NS if measured is None else COLD * float(measured)
+
+
+def _wait(host: Any, gpu: Any) -> int:
+    """What both take together, from rest, more than the slower of them: the host issues row by row, the GPU follows."""
+    together = (host.cumsum() + gpu[::-1].cumsum()[::-1]).max()
+    return round(float(together - max(host.sum(), gpu.sum())))
 
 
 class Pace:

@@ -77,11 +77,12 @@ class Search:
         return Found(None if why else Candidate(margin, schedule), why)
 
     def leaving(self, margin: int, own: int, infeasible: int | None) -> tuple[list[Candidate], int | None]:
-        """Schedules that leave `margin` bytes of the room: none, one or two; and the least margin that had none.
+        """Schedules that leave `margin` bytes of the room, none to three; and the least margin that had none.
 
-        One leaves them at every op. If that is expensive, another leaves them only where ops can. Where neither exists,
-        smaller margins are tried that are still larger than `own`, the present plan's. infeasible: what is known of
-        margins that have no schedule.
+        One leaves them at every op. If it offloads, another only recomputes, which may fragment memory less, so that a
+        smaller margin does. If it is expensive, another leaves them only where ops can. Where neither exists, smaller
+        margins are tried that are still larger than `own`, the present plan's. infeasible: what is known of margins
+        that have no schedule.
         """
         margins = [margin]
         while len(margins) < self.margins:
@@ -92,6 +93,9 @@ class Search:
                 schedule = schedules.find(self.trace, self.policy, self.room - each, self.hosting, self.ops)
                 if not schedules.explain(schedule):
                     found.append(Candidate(each, schedule))
+                    if schedule.header.get("offloads"):
+                        recomputing = schedules.find(self.trace, self.policy, self.room - each)
+                        found += [] if schedules.explain(recomputing) else [Candidate(each, recomputing)]
                     break
                 infeasible = each
         if found and found[0].margin == margin and found[0].cost <= schedules.CHEAP:

@@ -29,7 +29,8 @@ _WITH = ("by", "date", "driver", "torch", "cuda", "cudnn", "python")
 class CardLink:
     """Copies between card and host, in 1e9 bytes per second, of pinned memory unless they are `pageable`.
 
-    duplex_gb_s: both directions together. latency_ns: of a small pinned copy.
+    duplex_gb_s: both directions together. latency_ns: of a small pinned copy. host_ns: what a copy takes the host, as
+    live begins it and lets ops wait for it, one after the other; None: not measured.
     """
 
     to_card_gb_s: float
@@ -38,6 +39,7 @@ class CardLink:
     pageable_to_card_gb_s: float
     pageable_to_host_gb_s: float
     latency_ns: int
+    host_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,8 @@ def _link(whole: "_Object") -> CardLink:
     keys = tuple(CardLink.__dataclass_fields__)
     link.known(*keys)
     rates = {key: link.number(key, least=1e-3, most=1000) for key in keys if key.endswith("gb_s")}
-    return CardLink(**rates, latency_ns=int(link.number("latency_ns", whole=True)))
+    host_ns = int(link.number("host_ns", whole=True)) if "host_ns" in link.content else None
+    return CardLink(**rates, latency_ns=int(link.number("latency_ns", whole=True)), host_ns=host_ns)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ def _of_copies(replay: OneReplay, K: s.Array) -> dict[str, Any]:
     """What only a replay that may offload has: the link and the host, and what the copies came to."""
     link, options = replay.link, replay.options
     assert link is not None
-    return {
+    by_host = {} if link.host_ns is None else {"link_host_ns": link.host_ns}
+    return by_host | {
         "link": link.name,
         "rate_mb_s": link.rate_mb_s,
         "shared_rate_mb_s": link.shared_rate_mb_s,

@@ -8,6 +8,7 @@ exits with 1 if bits differ, nothing was offloaded, or more was reserved than 1.
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,7 @@ WIDTH, WORDS, BATCH, LAYERS = 1024, 512, 16, 12
 
 def train(memory: str | None, *, offload: bool = False) -> tuple[list[bytes], dict[str, Any]]:
     """The bits of all parameters after some steps, and the figures of the last ones."""
-    torch.manual_seed(0)
-    layers = (nn.TransformerEncoderLayer(WIDTH, 16, 4 * WIDTH, batch_first=True) for _ in range(LAYERS))
-    model = nn.Sequential(*layers).cuda()
-    optimizer = torch.optim.Adam(model.parameters())
-    x = torch.randn(BATCH, WORDS, WIDTH, device="cuda")
+    model, step = build()
     budget = Budget(memory, offload=offload) if memory else None
     begun = 0.0
     for i in range(STEPS):
@@ -38,21 +35,30 @@ def train(memory: str | None, *, offload: bool = False) -> tuple[list[bytes], di
             torch.cuda.reset_peak_memory_stats()
             begun = time.perf_counter()
         if budget is None:
-            step(model, optimizer, x)
+            step()
         else:
             with budget.step():
-                step(model, optimizer, x)
+                step()
     torch.cuda.synchronize()
     said: dict[str, Any] = {"step_ms": 1000 * (time.perf_counter() - begun) / (STEPS - WARM)}
     said |= budget.report() if budget else {"peak": torch.cuda.max_memory_allocated()}
     return [p.detach().cpu().numpy().tobytes() for p in model.parameters()], said
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
-    """One step of training."""
-    model(x).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
+def build() -> tuple[nn.Module, Callable[[], None]]:
+    """The model, and a step of its training."""
+    torch.manual_seed(0)
+    layers = (nn.TransformerEncoderLayer(WIDTH, 16, 4 * WIDTH, batch_first=True) for _ in range(LAYERS))
+    model = nn.Sequential(*layers).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.randn(BATCH, WORDS, WIDTH, device="cuda")
+
+    def step() -> None:
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return model, step
 
 
 def main() -> int:

@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from by_clock import timed
+from by_clock import Clock, Host, timed
 from memory import POLICY, ROOT, SETTINGS, TRIES, recorded
 
 from coopsim import phantom
@@ -40,15 +41,17 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE) -> Row:
+def by_plan(
+    model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE, host: Host | None = None, link: str = ""
+) -> Row:
     """In so much; with copies to the host where they are cheaper, or where nothing else fits.
 
-    In an arena, if the steps were recorded in one.
+    In an arena, if the steps were recorded in one. host: as of `timed`. link: as of Hosting.
     """
     from coopsim.live import make, plan_file
     from coopsim.live.host.hosting import Hosting
 
-    hosting = None if how == RECOMPUTE else Hosting()
+    hosting = None if how == RECOMPUTE else Hosting(link)
     if how == STATE:
         hosting = Hosting(state=True, between=True, memory_bytes=HOST)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
@@ -62,14 +65,14 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str, how: str = RECOMPUTE
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
     for k in range(TRIES):
-        ran = tried(model, path, arena=head.arena)
+        ran = tried(model, path, arena=head.arena, host=host)
         row |= ran | {"tries": k + 1}
         if not row.pop("replans"):
             break
     return row | {"fits": not row["why"] and row["reserved_bytes"] <= nbytes}
 
 
-def tried(model: str, path: str, *, arena: bool) -> Row:
+def tried(model: str, path: str, *, arena: bool, host: Host | None = None) -> Row:
     """Six steps of a new model by a plan, which is replanned."""
     import torch
 
@@ -87,15 +90,16 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     gc.collect()
     torch.cuda.empty_cache()
     why = ""
-    found: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]
-    with timed() as clock:
+    found: list[tuple[int, ...]] = [(0, 0, 0, 0, 0)]
+    with timed(host) as clock:
         budget, step = Budget(plan=path), train.build(model)
         try:
             for _ in range(train.STEPS):
                 with budget.step():
                     step()
                 retries = torch.cuda.memory_stats().get("num_alloc_retries", 0)
-                found.append((clock.now(), clock.stall_ns, retries, budget.report()["planned_steps"]))
+                end = clock.end() if host else clock.now()  # its host may be ahead of the card
+                found.append((end, clock.stall_ns, retries, budget.report()["planned_steps"], len(clock.copies)))
         except (torch.OutOfMemoryError, RuntimeError) as error:
             why = str(error).splitlines()[0]
     budget.session.save(path, model)
@@ -103,10 +107,26 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     time = budget.session.time()
     keys = ("recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")
     peaks = {f"{k}_bytes": report[f"peak_{k}_bytes"] for k in ("allocated", "reserved")}
-    ns, stall, retries, planned = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
+    ns, stall, retries, planned, n = (b - a for a, b in zip(found[max(len(found) - 3, 0)], found[-1], strict=True))
     times = {"clock_ns": ns / 2 if planned == 2 else 0, "stall_ms": round(stall / 2e6, 3), "retries": retries}
     predicted = {"predicted_overhead": time.gpu_overhead if time else None}
+    if host and time:
+        times |= time.row() | {"predicted_overhead": time.overhead} | about_copies(clock, n, host)
     return predicted | {key: report[key] for key in keys} | peaks | times | {"why": why}
+
+
+def about_copies(clock: Clock, n: int, host: Host) -> Row:
+    """Of the latest n copies, those of two steps: per step, and those for which ops waited too long."""
+    latest = clock.copies[len(clock.copies) - n :]
+    dear = [one for one in latest if one.stall > one.makes + host.again]
+    return {
+        "copies": n / 2,
+        "copied_bytes": sum(one.nbytes for one in latest) // 2,
+        "issued_late": sum(one.late for one in latest) / 2,
+        "held": sum(one.held for one in latest) / 2,
+        "longest_stall_ms": max((one.stall for one in latest), default=0) / 1e6,
+        "dear_stalls": len(dear) / 2,
+    }
 
 
 def measure(card: str, model: str, share: int) -> None:
@@ -128,18 +148,19 @@ def measure(card: str, model: str, share: int) -> None:
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
 
 
-def said_on(card: str, script: str, *words: str) -> list[Row]:
+def said_on(card: str, script: str, *words: str, variables: Mapping[str, str] | None = None) -> list[Row]:
     """What a script prints that runs on the phantom GPU, in a process of its own: a row per line."""
+    more = variables or {}
     variables = phantom.environment(card, total_bytes=ENOUGH) | {"PYTHONPATH": str(ROOT)}
-    variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS}
+    variables |= {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS, **more}
     command = [sys.executable, script, *words]
     done = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def text_of(row: Row) -> dict[str, str]:
+def text_of(row: Row, columns: Sequence[str] = COLUMNS) -> dict[str, str]:
     """A row as the CSV has it."""
-    return {key: "" if row.get(key) is None else str(row[key]) for key in COLUMNS}
+    return {key: "" if row.get(key) is None else str(row[key]) for key in columns}
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -147,10 +168,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
 
 
-def write_rows(known: list[dict[str, str]], path: Path) -> None:
+def write_rows(known: list[dict[str, str]], path: Path, columns: Sequence[str] = COLUMNS) -> None:
     """A CSV of these rows."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(known)
 

@@ -11,10 +11,12 @@ import functools
 import importlib
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -22,6 +24,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from coopsim.capture import models
 
+ROOT = Path(__file__).parent.parent.parent
 STEPS, WARM = 6, 3
 #: The class of the repeated block, in transformers.models; of U-Net, each pair of convolutions.
 BLOCKS = {
@@ -65,11 +68,35 @@ def blocks(name: str, how: str) -> Iterator[None]:
 
 
 def build(name: str) -> Any:
-    """The step of a model that is made now."""
+    """The step of a model that is made now; of a script (SCRIPTS), its own."""
     torch.manual_seed(0)
-    own = Path(__file__).parent.parent / "models" / f"{name.replace('-', '_')}.py"
+    if name in SCRIPTS:
+        return SCRIPTS[name]()
+    own = ROOT / "experiments" / "models" / f"{name.replace('-', '_')}.py"
     model = importlib.import_module(f"experiments.models.{own.stem}").MODEL if own.exists() else models.get(name)
     return model.build(model.setting(optimizer="adam"))
+
+
+def _language() -> Any:
+    """The body of the loop of examples/train.py, in the script's own names."""
+    source = (ROOT / "examples" / "train.py").read_text(encoding="utf-8")
+    head, loop = source.split("for _ in range(3):\n")
+    space: dict[str, Any] = {"__name__": "__main__"}
+    with patch.object(sys, "argv", ["train.py"]):
+        exec(head, space)  # noqa: S102
+    body = compile(textwrap.dedent(loop), "train.py", "exec")
+    return lambda: exec(body, space)  # noqa: S102
+
+
+def _transformer() -> Any:
+    """That of experiments/gpu/offload.py, with PyTorch's default attention."""
+    from experiments.gpu.offload import build as transformer
+
+    _, step = transformer()
+    return step
+
+
+SCRIPTS = {"examples/train.py": _language, "12-layer transformer": _transformer}  #: by name, what builds a step
 
 
 def peaks(name: str) -> dict[str, int]:

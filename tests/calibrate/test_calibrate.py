@@ -80,5 +80,7 @@ def test_all_of_it_interrupted(phantom_gpu: None, tmp_path: Path) -> None:
     fields, measured = card_file.parse(json.dumps(content | {"phantom": False}), "card.json", profiles._base)
     assert set(measured.parts) == {"context", "prices", "workspaces", "link", "addresses", "host_ns_per_op"}
     assert fields["name"] == "h100-80gb"
+    assert measured.link is not None
+    assert 0 < (measured.link.host_ns or 0) < 10_000_000
     assert len(content["workspaces"]) == PARTS["workspaces"].size()
     assert os.listdir(tmp_path) == ["card.json"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.live.by_clock import FREE
 from tests.conftest import Runner
 
 LAUNCH_NS = 3_000  #: a kernel that moves next to nothing
@@ -65,6 +66,46 @@ def build():
         loss.item()
     return step
 """
+
+
+#: Attention and products, whose results are worth copying.
+LAYERS = """
+from coopsim.live import host_time as model
+from experiments.live.by_clock import Host
+def build():
+    layers = nn.Sequential(*(nn.TransformerEncoderLayer(512, 8, batch_first=True) for _ in range(6))).cuda()
+    optimizer = torch.optim.Adam(layers.parameters())
+    x = torch.zeros(16, 512, 512, device="cuda")
+    def step():
+        layers(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return step
+
+def steps(memory, host, **options):
+    with timed(host) as clock:
+        budget, step, ends = Budget(memory, **options), build(), []
+        for _ in range(10):
+            with budget.step():
+                step()
+            ends.append((clock.end(), len(clock.copies)))
+    latest = clock.copies[ends[-2][1]:]
+    report = budget.report()
+    return {"ns": ends[-1][0] - ends[-2][0], "copies": len(latest), "held": sum(one.held for one in latest),
+            "late": sum(one.late for one in latest), "overhead": report["predicted_overhead"], "report": str(report)}
+
+plain, followed = Host(model.PLAIN_NS, 0, 0), Host(model.PLAIN_NS + model.FOLLOWED_NS, model.AGAIN_NS, model.COPY_NS)
+answer([steps("60GiB", plain), steps("60%", followed, offload=True)])
+"""
+
+
+@pytest.mark.slow
+def test_copies_overlap_with_ops_and_the_host_as_predicted(on_phantom: Runner) -> None:
+    """The host waits for none of them and issues them before the card is idle; the step takes what was predicted."""
+    keeps, copies = on_phantom(f"{CALL}{LAYERS}", **FREE)
+    assert copies["copies"] >= 10, copies["report"]
+    assert (copies["held"], copies["late"]) == (0, 0)
+    assert copies["ns"] / keeps["ns"] == pytest.approx(copies["overhead"], abs=0.02)
 
 
 def test_ops_that_run_again_take_what_was_predicted(on_phantom: Runner) -> None:

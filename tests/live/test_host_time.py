@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopsim.live import prices, replanning, schedules
-from coopsim.live.host_time import Pace, StepTime, step_time
+from coopsim.live.host_time import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time
 from coopsim.live.plan_state import Candidate, Stored
 from coopsim.live.prices import PRICED_ON, believed
 from coopsim.live.signatures import Signature
@@ -17,12 +17,14 @@ from coopsim.types import Action
 
 
 class _Trace:
-    cost_ns = np.array([51_000_000])
+    cost_ns = np.full(1020, 50_000)
 
 
 class _Schedule:
+    header: dict[str, Any] = {}  # noqa: RUF012
     overhead = 59.9 / 51.0
-    action = np.array([Action.COMPUTE, *[Action.RECOMPUTE] * 173])
+    op = np.concatenate([np.arange(510), np.full(173, 1), np.arange(510, 1020)])
+    action = np.array([Action.COMPUTE] * 510 + [Action.RECOMPUTE] * 173 + [Action.COMPUTE] * 510)
 
 
 def predicted(*, on_gpu: bool) -> StepTime:
@@ -35,7 +37,20 @@ def test_gpt_2_in_half_its_memory_takes_the_host_a_little_less_than_it_took() ->
     assert time.plain_host / 1e6 == pytest.approx(40.5, abs=0.2)
     assert (62.5 - 4.1) - 3 < time.planned_host / 1e6 < 62.5 - 4.1
     assert (time.plain_gpu, time.planned_gpu) == (51_000_000, 59_900_000)
-    assert time.overhead == pytest.approx(59.9 / 51.0)  # the host is hidden, barely
+    assert time.plain_wait < 100_000  # the host is ahead all the time
+    assert time.overhead == pytest.approx(time.planned / time.plain)
+
+
+def test_a_gpu_that_waits_in_one_part_of_a_step_is_not_ahead_in_another() -> None:
+    """500 ops of 10 us for a host that takes 20, then one of 5 ms: together as long as one after the other."""
+    trace: Any = SimpleNamespace(cost_ns=np.array([10_000] * 500 + [5_000_000]))
+    schedule: Any = SimpleNamespace(header={}, overhead=1.0, op=np.arange(501), action=np.full(501, Action.COMPUTE))
+    time = step_time(trace, schedule, 501)
+    assert time.plain_gpu == 10_000_000 > time.plain_host
+    assert time.plain == pytest.approx(501 * PLAIN_NS + 5_000_000)
+    assert time.planned == pytest.approx(501 * (PLAIN_NS + FOLLOWED_NS) + 5_000_000)
+    assert time.row()["plain"] == time.plain
+    assert time.measured([16_000_000] * 3).planned == 16_000_000  # what was measured has the waiting in it
 
 
 def test_the_longer_of_both_counts_as_it_is_and_by_the_plan() -> None:

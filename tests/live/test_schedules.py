@@ -2,9 +2,13 @@
 
 import pytest
 
+from coopsim.link import Link
 from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
+from coopsim.live.host_time import COLD
 from coopsim.live.plan import HOLD
+from coopsim.live.search import Search
+from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Role
 
@@ -30,16 +34,49 @@ def test_what_is_made_again_after_the_last_op_costs_time_only_if_the_program_has
     assert schedule.overhead == pytest.approx(overhead)
 
 
-@pytest.mark.parametrize(("ops", "action"), [(0, Action.OFFLOAD), (10, Action.OFFLOAD), (10_000, Action.RECOMPUTE)])
-def test_copies_that_the_host_would_issue_late_are_left(ops: int, action: Action) -> None:
-    """Copies cost the GPU less than running an op again, and the host more: that counts if steps wait for the host."""
+def _step(scale: int) -> Trace:
+    """A step of 11 ms, with a value that takes 3 to make, all times `scale` / 10."""
     build = TraceBuilder()
     data = build.storage(MIB, Role.INPUT, alive_at_start=True)
     value, large, last = (build.storage(n * MIB, Role.ACTIVATION, alive_at_start=False) for n in (8, 12, 1))
-    build.op("aten.exp.default", reads=[data], creates=[value], cost_ns=3_000_000)
-    build.op("aten.cos.default", reads=[data], creates=[large], cost_ns=7_000_000)
+    build.op("aten.exp.default", reads=[data], creates=[value], cost_ns=300_000 * scale)
+    build.op("aten.cos.default", reads=[data], creates=[large], cost_ns=700_000 * scale)
     build.free(large)
-    build.op("aten.sum.default", reads=[value], creates=[last], cost_ns=1_000_000)
-    trace = build.build({"model": "held", "cost_source": "synthetic"})
-    schedule = schedules.find(trace, "foresight-offline", 16 * MIB, Hosting("pcie5-x16"), ops)
-    assert {row[0] for row in schedule.rows()} & {Action.OFFLOAD, Action.RECOMPUTE} == {action}
+    build.op("aten.sum.default", reads=[value], creates=[last], cost_ns=100_000 * scale)
+    return build.build({"model": "held", "cost_source": "synthetic"})
+
+
+def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
+    """Which of both a plan does for the value."""
+    trace = _step(scale)
+    option = link if isinstance(link, str) else ""
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(link, Link):
+            patch.setattr("coopsim.link.find", lambda *_: link)
+        schedule = schedules.find(trace, "foresight-offline", 16 * MIB, Hosting(option), ops)
+    (found,) = {row[0] for row in schedule.rows()} & {Action.OFFLOAD, Action.RECOMPUTE}
+    return found
+
+
+@pytest.mark.parametrize(("ops", "action"), [(0, Action.OFFLOAD), (10, Action.OFFLOAD), (10_000, Action.RECOMPUTE)])
+def test_copies_that_the_host_would_issue_late_are_left(ops: int, action: Action) -> None:
+    """Copies cost the GPU less than running an op again, and the host more: that counts if steps wait for the host."""
+    assert _copies_or_runs_again(10, "pcie5-x16", ops) == action
+
+
+def test_a_slow_link_or_a_slow_host_is_not_used() -> None:
+    """A step of 2.2 ms; a copy of 8 MiB takes 0.15 on a fast link and 8 on a slow one."""
+    fast, slow = 55_700, 1_000
+    assert _copies_or_runs_again(2, Link("fast", fast, fast // 2), 10) == Action.OFFLOAD
+    assert _copies_or_runs_again(2, Link("slow", slow, slow // 2), 10) == Action.RECOMPUTE
+    slow_host = Link("its host takes 1 ms per copy", fast, fast // 2, host_ns=round(1e6 / COLD))
+    assert _copies_or_runs_again(2, slow_host, 10) == Action.RECOMPUTE
+    assert _copies_or_runs_again(10, slow_host, 10) == Action.OFFLOAD  # there the host is ahead all the same
+
+
+def test_beside_a_plan_with_copies_one_without_is_found() -> None:
+    """If steps by the first are not steady, the second may be, with a smaller margin than another with copies."""
+    search = Search(_step(10), "foresight-offline", 17 * MIB, hosting=Hosting("pcie5-x16"), ops=10)
+    found, _ = search.leaving(MIB, 0, None)
+    assert [bool(one.schedule.header.get("offloads")) for one in found] == [True, False]
+    assert found[0].cost < found[1].cost < 1.3

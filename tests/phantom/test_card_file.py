@@ -56,7 +56,11 @@ def test_its_link(file: Path) -> None:
         15500,
         9000,
     )
+    assert found.host_ns is None
     content = cards.content()
+    content["link"]["host_ns"] = 19_000
+    file.write_text(card_file.text(content), encoding="utf-8")
+    assert link.find(str(file), None, SimpleNamespace(header={})).host_ns == 19_000  # type: ignore[arg-type]
     del content["link"]
     file.write_text(card_file.text(content), encoding="utf-8")
     with pytest.raises(CoopsimError, match="has no link"):
