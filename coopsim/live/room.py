@@ -25,7 +25,7 @@ _SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
 _FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
 _TOLERANCE = 64  #: a hard budget may be exceeded by the budget divided by this, for pages of the allocator
 _SPARE = 16  #: the budget divided by this is left to PyTorch's caching allocator, because it fragments
-_PATIENCE = 100  #: recomputations by which a step may exceed the number of its own ops so far
+_PATIENCE = 16, 100  #: recomputations: at most so many per op of the step so far, and so many more
 
 
 class _Phase(Enum):
@@ -124,11 +124,11 @@ class Room:
         over = self.allocated + nbytes - self.limit
         fragments = self._meter is not None and (self._cap is None or self._cap.fragments)
         missing = over + (self.limit // _SPARE if fragments else 0)
-        if missing > 0 and self._residency.recomputes > self.victims.now + _PATIENCE:
-            if self._hard and over > 0:
+        if missing > 0 and self._residency.recomputes > _PATIENCE[0] * self.victims.now + _PATIENCE[1]:
+            if self._hard:
                 raise DoesNotFit(
-                    f"evicting on demand in a budget of {human(self.limit)} runs more ops again than the step has; "
-                    "no plan is known yet"
+                    f"evicting on demand in a budget of {human(self.limit)} runs {_PATIENCE[0]} times as many ops "
+                    "again as the step has; no plan is known yet"
                 )
             return
         while missing > 0:
@@ -148,12 +148,12 @@ class Room:
             missing -= victim.nbytes
             over -= victim.nbytes
 
-    def short(self, protected: Collection[TrackedStorage] | None, tries: int) -> bool:
+    def short(self, protected: Collection[TrackedStorage] | None, tries: int, *, above: bool = True) -> bool:
         """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
 
         A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. By plan nothing is
         evicted, as the plan would not bring it back. protected: as Values.attempt takes it. tries: how often the op has
-        run out of memory before.
+        run out of memory before. above: the budget may be exceeded, as the caller has nothing to give up.
         """
         if self._hole is not None:
             keeps = self._hard and self._phase is _Phase.BY_PLAN  # beyond the arena only once it has left its plan
@@ -168,7 +168,7 @@ class Room:
         if self._hard and self._higher(self._tolerated):
             return True
         victim = self.victims.best(protected) if self._hard or self._for_room < limit * _FOR_ROOM else None
-        if victim is None and self._higher():
+        if victim is None and above and self._higher():
             return True
         victim = victim or self.victims.best(protected)
         if victim is None:

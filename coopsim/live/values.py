@@ -4,7 +4,6 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,16 +11,12 @@ from typing import Any
 import torch
 
 from coopsim.live.errors import LiveError
+from coopsim.live.making import MakeRoom, Making
 from coopsim.live.operands import can_start_again, change, on_device
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
-
-MakeRoom = Callable[
-    [int, Collection[TrackedStorage]], None
-]  #: makes room for so many bytes, without evicting these tracked storages
-
 
 _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
 
@@ -35,6 +30,7 @@ class Values:
 
     def __init__(self, residency: Residency, room: Room) -> None:
         self.device_type, self.residency, self.room = residency.device_type, residency, room
+        self._making: Making | None = None
 
     def materialize(
         self,
@@ -45,55 +41,22 @@ class Values:
     ) -> None:
         """Recompute those of the wanted values that have no memory, and what they are made from.
 
-        Intermediate values are freed as soon as all that needs them has run, unless the program refers to them. now:
-        the time of this use, as TrackedStorage.touched. protected: tracked storages that must not be evicted meanwhile.
-        Raises LiveError if a value cannot be recomputed.
+        Intermediate values are freed as soon as all that needs them has run, or memory runs short, unless the program
+        refers to them. now: the time of this use, as TrackedStorage.touched. protected: tracked storages that must not
+        be evicted meanwhile. Raises LiveError if a value cannot be recomputed.
         """
         wanted = list(wanted)
-        protected = {*protected, *(tracked for tracked, _ in wanted)}
-        calls = self._to_run(wanted, room, protected)
-        if not calls:
+        if all(self.residency.memory_of(value) is not None for value in wanted):
             return
-        uses = Counter(value for call in calls for value in call.reads if self.residency.memory_of(value) is None)
-        ours = set(uses).difference(wanted)
-        for call in calls:
-            reads = {tracked for tracked, _ in call.reads}
-            mine = [w for w in call.writes if w in uses or w in wanted or (w[0].evicted and w[0].version == w[1])]
-            if any(self.residency.memory_of(value) is None for value in mine if value in wanted or uses[value]):
-                self.materialize(call.reads, room, now, protected)  # what was made before may have been evicted since
-                room(_size(call), protected | reads)
-                last = [(c, v) for c, v in call.writes if (c, v - 1) in ours and uses[c, v - 1] == 1]
-                self.run(call, mine, last, protected | reads)
-                for tracked in (*reads, *(tracked for tracked, _ in mine)):  # in use: must not be evicted first
-                    tracked.use(now)
-            for value in call.reads:
-                if value in uses:
-                    uses[value] -= 1
-                    if not uses[value] and value in ours:
-                        value[0].held.pop(value[1], None)
-        for tracked, version in ours:
-            tracked.held.pop(version, None)
+        making = Making(self, wanted, room, now, protected)
+        before, self._making = self._making, making
+        try:
+            making.run()
+        finally:
+            making.end()
+            self._making = before
 
-    def _to_run(self, wanted: Iterable[Value], room: MakeRoom, protected: Collection[TrackedStorage]) -> list[Call]:
-        """The calls that make those of these values that have no memory, in an order in which they can run.
-
-        Values that are on the host are fetched; these need no call. What a call reads first is made first: in sums of
-        many parts, as of gradients, that is the sum so far, beside which only one part has memory then.
-        """
-        found: dict[Call, None] = {}
-        stack = [(value, False) for value in wanted if self._is_missing(value, room, protected)][::-1]
-        while stack:
-            value, ready = stack.pop()
-            call = self._maker(value)
-            if ready:
-                found[call] = None
-            elif call not in found:
-                stack.append((value, True))
-                reads = [(read, False) for read in call.reads if self._is_missing(read, room, protected)]
-                stack += reversed(reads)
-        return list(found)
-
-    def _is_missing(self, value: Value, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:
+    def is_missing(self, value: Value, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:
         """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
         where = self.residency.where(value)
         if where is Where.HOST:
@@ -102,7 +65,8 @@ class Values:
             self.residency.arrive(value)
         return where is Where.NOWHERE
 
-    def _maker(self, value: Value) -> Call:
+    def maker(self, value: Value) -> Call:
+        """The call that makes a value. LiveError if there is none."""
         tracked, version = value
         if version not in tracked.makers:
             raise LiveError("a value was evicted that nothing in this step makes; please report this program")
@@ -221,7 +185,8 @@ class Values:
             try:
                 return execute()
             except torch.OutOfMemoryError:
-                if not self.room.short(protected, tries):
+                spares = self._making is not None and self._making.spares
+                if not self.room.short(protected, tries, above=not spares):
                     raise
             tries += 1
 
@@ -267,9 +232,3 @@ class Values:
             for tracked in storages:
                 tracked.let_go()
             residency.end(goes_on=goes_on)
-
-
-def _size(call: Call) -> int:
-    read = {tracked for tracked, _ in call.reads}
-    changed = sum(tracked.nbytes for tracked in call.mutates)
-    return changed + sum(tracked.nbytes for tracked in call.results if tracked is not None and tracked not in read)

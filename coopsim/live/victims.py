@@ -42,10 +42,12 @@ class Victims:
         the gradient of a residual stream is recomputed from the beginning of the forward pass.
         """
         found = list(self._evictable(protected, self._least_bytes))
-        near = [(tracked, cost) for tracked in found if (cost := self._cost(tracked, _NEAR)) is not None]
+        near = [
+            (tracked, cost) for tracked in found if (cost := self._cost((tracked, tracked.version), _NEAR)) is not None
+        ]
         best = self._least(near)
         if best is None and far:
-            best = self._least((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
+            best = self._least((tracked, self.cost((tracked, tracked.version))) for tracked in found)
         return best
 
     def _least(self, costs: Iterable[tuple[TrackedStorage, int]]) -> TrackedStorage | None:
@@ -67,7 +69,7 @@ class Victims:
     def prices(self, protected: Collection[TrackedStorage]) -> dict[TrackedStorage, float]:
         """The cost of recomputing each storage that can be evicted ÷ its staleness, except those in `protected`."""
         found = [tracked for tracked in self.movable(protected) if self.can_be_made((tracked, tracked.version))]
-        costs = ((tracked, self._cost(tracked, _FAR, most=True) or 0) for tracked in found)
+        costs = ((tracked, self.cost((tracked, tracked.version))) for tracked in found)
         return {tracked: cost / (self.now - tracked.touched + 1) for tracked, cost in costs}
 
     def can_be_made(self, value: Value) -> bool:
@@ -161,13 +163,14 @@ class Victims:
                 continue  # it would take the activations of its layer, which may be gone, too
             yield tracked
 
-    def _cost(self, tracked: TrackedStorage, calls: int, *, most: bool = False) -> int | None:
-        """The cost of recomputing a tracked storage, with the evicted values that it is made from.
+    def cost(self, value: Value) -> int:
+        """The cost of recomputing a value, with the evicted values that it is made from."""
+        return self._cost(value, _FAR, most=True) or 0
 
-        None if that takes more calls than these; with `most`, the cost of so many.
-        """
+    def _cost(self, value: Value, calls: int, *, most: bool = False) -> int | None:
+        """`cost`, or None if that takes more calls than these; with `most`, the cost of so many."""
         found: dict[Call, None] = {}
-        stack: list[Value] = [(tracked, tracked.version)]
+        stack = [value]
         while stack:
             value = stack.pop()
             call = value[0].makers.get(value[1])

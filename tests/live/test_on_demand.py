@@ -81,6 +81,28 @@ answer((ledger.peak_bytes - before) / x.nbytes)
     assert child(IMPORT + text) == 2
 
 
+def test_what_an_op_reads_gives_way_while_its_other_operand_is_made(child: Runner) -> None:
+    """As the output of an activation does while the gradient that it is multiplied by is made from two others."""
+    text = """
+step = parts(4608)
+x = torch.arange(256.0)
+a, b = step.run(ATEN.mul.Scalar, x, 2), step.run(ATEN.mul.Scalar, x, 5)
+d = step.run(ATEN.sub.Tensor, b, a)
+for one in (a, b, d): step.evict(one)
+del a, b, one
+w = step.run(ATEN.neg.default, x)
+ledger = step.context.residency.ledger
+for one in (x, w): ledger.of_storage(one.untyped_storage())
+ledger.count_peak()
+out = step.run(ATEN.sub.Tensor, d, w)
+answer([out.tolist()[:3], ledger.peak_bytes, step.context.residency.recomputes])
+"""
+    out, peak, recomputes = child(IMPORT + text)
+    assert out == [0, 4, 8]
+    assert peak <= 4608
+    assert recomputes == 4  # the three, and what gave way
+
+
 def test_a_small_root_is_copied_before_it_is_overwritten(child: Runner) -> None:
     text = """
 step = parts(1 << 30)
