@@ -75,7 +75,9 @@ class _Files(NamedTuple):
 def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Report:
     task = _task(
         script,
-        **to._asdict(),
+        snapshot=to.snapshot,
+        requests=to.requests,
+        step_requests=to.step_requests,
         plugin=script.plugin,
         told=script.told,
         ends_after=script.steps or 0,
