@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.planning.offloadable import copies
 from coopsim.planning.program import Program
+from coopsim.planning.request import copies
 from coopsim.trace.table import Trace
 
 

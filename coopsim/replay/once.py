@@ -10,8 +10,7 @@ from coopsim.allocators.small_area import SMALL_AREA
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.link import Link
-from coopsim.planning.offloadable import copies
-from coopsim.planning.request import PlanRequest
+from coopsim.planning.request import PlanRequest, copies
 from coopsim.policies import Policy
 from coopsim.replay.loop import run
 from coopsim.replay.planned_run import PlannedRun

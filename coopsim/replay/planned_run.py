@@ -15,8 +15,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.planning.away import USED_FIRST
 from coopsim.planning.make import make
-from coopsim.planning.offloadable import offloadable
-from coopsim.planning.request import Copying, IterationStart, PlanRequest, ResidencyPlan
+from coopsim.planning.request import Copying, IterationStart, PlanRequest, ResidencyPlan, offloadable
 from coopsim.policies import Policy
 from coopsim.policies.coop import POLICY as COOP
 from coopsim.replay.host import wait

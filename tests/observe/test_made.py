@@ -30,7 +30,7 @@ def record(make, warmup=2):
         (model(x) * 2 + value).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    with kind(device.PhantomDevice(card), costs.CostModel(card, None)) as watcher:
+    with kind(device.PhantomDevice(card), costs.OpCostModel(card, None)) as watcher:
         for _ in range(warmup):
             step()
         steady = Steady(watcher)

@@ -68,7 +68,7 @@ for name, (make, x, kind) in CASES.items():
         step()
     theirs = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     card = profiles.get("a100-80gb")
-    own = recorder.Recorder(device.PhantomDevice(card), costs.CostModel(card, "tf32"))
+    own = recorder.Recorder(device.PhantomDevice(card), costs.OpCostModel(card, "tf32"))
     for tensor in (*model.parameters(), *model.buffers(), *state, x, y):
         own.ledger.of(tensor)
     gc.collect()

@@ -6,8 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from coopsim.link import Link
 from coopsim.planning import make as making
 from coopsim.planning.lower import lower
-from coopsim.planning.offloadable import copies
-from coopsim.planning.request import Copying
+from coopsim.planning.request import Copying, copies
 from coopsim.planning.selection import least_bytes
 from coopsim.replay import replay
 from coopsim.trace import Trace, TraceBuilder

@@ -8,8 +8,7 @@ import numpy as np
 from coopsim.kernel.state import HOST_AT, OFFLOADABLE
 from coopsim.options import ReplayOptions
 from coopsim.planning.make import make
-from coopsim.planning.offloadable import copies, offloadable
-from coopsim.planning.request import Copying, IterationStart, PlanRequest
+from coopsim.planning.request import Copying, IterationStart, PlanRequest, copies, offloadable
 from coopsim.trace import Trace
 from coopsim.types import OffloadState
 from tests.reference.host import Host

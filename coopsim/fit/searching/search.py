@@ -113,21 +113,13 @@ class Search:
         Raises CoopsimError if the script fails for another reason than memory, or if it does not fit and has no
         backward pass, so that there is nothing to try.
         """
-        with (
-            executors.opened(self._executor) as self._trials.execute,
-            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
-        ):
-            requests = Path(folder, "requests.npy")
-            self._survey = survey = self._trials.survey(requests)
-            if survey.report.replay is not None:
-                ran, steps = survey.report.steps, survey.report.replay["steps"]
-                self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-            self._lower_needs = masks.lower_needs(self._trials, Path(folder, "lower.npy"))
-            self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
+        with self._started() as folder:
+            self._survey = survey = self._trials.survey(folder / "requests.npy")
+            self._note_what_it_rests_on(survey, folder)
             batch = self._batch(survey)
-            self._fits = self._fits_as_it_is(survey)
+            self._fits = self._judge_as_it_is(survey)
             with self._limited():
-                if self._fits or survey.report.outcome == "oom":
+                if self._fits or survey.report.outcome == "oom":  # which no card has: only a smaller batch helps
                     larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
@@ -139,11 +131,25 @@ class Search:
 
     def look(self) -> Survey:
         """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.script.run raises."""
+        with self._started() as folder:
+            return self._trials.survey(folder / "requests.npy")
+
+    @contextmanager
+    def _started(self) -> Iterator[Path]:
+        """Within the context, runs can be made; give a folder for their files."""
         with (
             executors.opened(self._executor) as self._trials.execute,
             tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
         ):
-            return self._trials.survey(Path(folder, "requests.npy"))
+            yield Path(folder)
+
+    def _note_what_it_rests_on(self, survey: Survey, folder: Path) -> None:
+        """Add notes on how long the script ran, and on masks, with whose other bound it may be run again."""
+        if survey.report.replay is not None:
+            ran, steps = survey.report.steps, survey.report.replay["steps"]
+            self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
+        self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+        self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
     def stop(self) -> None:
         """Kill the runs under way, and start no more; it may be called from any thread, and again."""
@@ -207,7 +213,11 @@ class Search:
             failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
         )
 
-    def _fits_as_it_is(self, survey: Survey) -> bool:
+    def _judge_as_it_is(self, survey: Survey) -> bool:
+        """Return whether the unchanged script fits, from the first run, or from one on the card where that decides.
+
+        Of a script that adapts to what the card has, the survey is that of the second run from then on.
+        """
         total, first = self._trials.script.total_bytes, survey.report
         if first.host_ran_out:
             if survey.needs_bytes <= total:

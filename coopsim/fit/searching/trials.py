@@ -194,14 +194,7 @@ class Trials:
         script, with which times are compared. `counts`: add it to `found`.
         """
         ran = remedy.changes.stand_in
-        try:
-            texts, why = patched(remedy, survey), ""
-        except CoopsimError as e:
-            texts, why = {}, str(e).removeprefix("no patch: ")
-        if texts and self.copies is False:
-            texts, why = {}, _NO_COPY
-        if texts and not can_copy(remedy.command, texts):
-            texts, why = {}, "the command names no script that could be copied"
+        texts, why = self._texts(remedy, survey)
         if texts:
             report = self._fitting(remedy, ran, texts)
             smaller = remedy.changes.accumulate > 1 or remedy.changes.divide > 1
@@ -215,6 +208,21 @@ class Trials:
             return None
         report = self._fitting(remedy, ran)
         return None if report is None else self._done(replace(remedy, stand_in=why), report, survey, counts=counts)
+
+    def _texts(self, remedy: Remedy, survey: Survey) -> tuple[Mapping[str, str], str]:
+        """Return the texts of the files with a remedy's lines; none and the reason if no copy can be run with them.
+
+        None and "" for a remedy without lines.
+        """
+        try:
+            texts = patched(remedy, survey)
+        except CoopsimError as e:
+            return {}, str(e).removeprefix("no patch: ")
+        if texts and self.copies is False:
+            return {}, _NO_COPY
+        if texts and not can_copy(remedy.command, texts):
+            return {}, "the command names no script that could be copied"
+        return texts, ""
 
     def _runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
         """Return whether an unchanged copy of the script runs; found out by the first call, and kept in `copies`."""

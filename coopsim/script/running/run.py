@@ -73,10 +73,17 @@ class _Files(NamedTuple):
 
 
 def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Report:
-    task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
-    task = replace(task, snapshot=to.snapshot, requests=to.requests, step_requests=to.step_requests)
-    task = replace(task, plugin=script.plugin, told=script.told, masks=script.masks, ends_after=script.steps or 0)
-    task = replace(task, watched=script.watched, explains=script.explains)
+    task = _task(
+        script,
+        snapshot=to.snapshot,
+        requests=to.requests,
+        step_requests=to.step_requests,
+        plugin=script.plugin,
+        told=script.told,
+        ends_after=script.steps or 0,
+        watched=script.watched,
+        explains=script.explains,
+    )
     job, ran = _start(script, task, running, partial=partial)
     if job is None:
         return _report(script, ran[0])
@@ -93,6 +100,12 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
         raise kind(failures.by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
     return replace(most, ranks=tuple(said))
+
+
+def _task(script: Script, **asked: Any) -> Task:
+    """The task of each process of a script; `asked`: its fields beside card, precision and masks."""
+    shown = {"traceback": script.traceback and not script.quiet}
+    return Task(script.card, script.precision, masks=script.masks, **shown | asked)
 
 
 def _start(
@@ -124,8 +137,7 @@ def plugin_reports(script: Script) -> list[dict[str, Any]]:
     CaptureError if the script failed and no plugin has reported that (`failed`), and if it is a launcher, whose ranks
     are not started.
     """
-    task = Task(script.card, script.precision, traceback=script.traceback, plugin=script.plugin, told=script.told)
-    task = replace(task, explains=False, masks=script.masks)
+    task = _task(script, traceback=script.traceback, plugin=script.plugin, told=script.told, explains=False)
     launch, ran = start.program(script, task, Running())
     if launch is not None:
         n = launch.world.size
@@ -195,10 +207,8 @@ def record(script: Script, out: Path, *, steps: int, warmup: int) -> bool:
     recorded. Return whether Inductor was kept from making CUDA graphs. Raises what `run` raises, and CaptureError if
     there are too few steps or the script replays CUDA graphs.
     """
-    task = Task(script.card, script.precision, traceback=script.traceback and not script.quiet)
     need = max(warmup, 1) + steps
-    task = replace(task, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
-    task = replace(task, masks=script.masks)
+    task = _task(script, trace=_absolute(out), steps=steps, warmup=warmup, command=script.title, ends_after=need)
     _, ran = _start(script, task, Running())
     code, reports = ran[0].code, ran[0].reports
     if not any(report.trace == "written" for report in reports):

@@ -46,57 +46,60 @@ class Watch:
     """
 
     def __init__(self, task: Task, folder: str) -> None:
-        card, device = profiles.get(task.card), Control()
+        card, control = profiles.get(task.card), Control()
         model = OpCostModel(card, task.precision)
-        recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, Clock(device, model))
+        recorder = self.recorder = ScriptRecorder(PhantomDevice(card), model, Clock(control, model))
         ledger, where = recorder.ledger, recorder.where
         data = recorder.answer_by(DeviceData(ledger, Masks.of(task.masks), places.here))
         self._unmet: Callable[[], str] = lambda: allocator.unmet() or data.decisions.endless
+        self._watched, self._traced, self._explains = task.watched, bool(task.trace), task.explains
         where.install()
         watch_resizes(recorder)
         if isinstance(ledger, NativeLedger) and not task.trace:
-            recorder.watch_natively(device, ledger.modules, for_python=kinds.OPS | device_data.OPS)
-        self._watched = task.watched
+            recorder.watch_natively(control, ledger.modules, for_python=kinds.OPS | device_data.OPS)
         if task.watched:
             recorder.__enter__()
         steps = self._steps = Steps(where, self._step_ended)
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
         calls = self.calls = Calls(lambda: where.backwards)
-        self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
-        peaks, host = PeakProbe(calls), HostMemory()
-        unused = Unused(recorder, self.compilation, calls)
-        outs = OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches)
-        self._traced: Probe | None = None
-        #: In the order in which they are told. Peaks come first, which the others' work may not touch.
-        self._probes: list[Probe] = [_Data(data), peaks]
-        steps_seen = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
-        self._probes += steps_seen
-        if task.trace:
-            from coopsim.script.watching.trace import TraceOfSteps
-
-            self._traced = TraceOfSteps(task, recorder)
-            self._probes.append(self._traced)
-        else:
-            self._probes += [_Forgets(where), GrowthProbe(recorder, peaks)]
-        self._probes += [unused, KeptOutputs(ledger, calls), InputSizes(calls), calls, host, self.compilation]
-        self._probes += [AllocatorProbe(device), outs, _Recorder(recorder, watched=task.watched)]
-        if not task.trace:
-            self._probes.append(Kinds(recorder, peaks, unused))
+        compilation = self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
+        peaks, host, unused = PeakProbe(calls), HostMemory(), Unused(recorder, compilation, calls)
+        requests_of_steps = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
         snapshots = [SnapshotProbe(task.snapshot)] if task.snapshot else []
         requests = [RequestsProbe(task.requests)] if task.requests else []
-        self._probes += [*snapshots, *requests]
         #: PyTorch keeps one history: it is recorded as the first of these needs it.
-        self._histories: list[SnapshotProbe | StepRequests | RequestsProbe] = [*snapshots, *steps_seen, *requests]
-        self._probes += [Ending(task.ends_after, folder), steps]
+        self._histories: list[SnapshotProbe | StepRequests | RequestsProbe] = [
+            *snapshots, *requests_of_steps, *requests
+        ]  # fmt: skip
+        #: In the order in which they are told. Peaks come first, which the others' work may not touch.
+        self._probes: list[Probe] = [
+            _Data(data),
+            peaks,
+            *requests_of_steps,
+            *(_tracing(task, recorder) if task.trace else [_Forgets(where), GrowthProbe(recorder, peaks)]),
+            unused,
+            KeptOutputs(ledger, calls),
+            InputSizes(calls),
+            calls,
+            host,
+            compilation,
+            AllocatorProbe(control),
+            OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
+            _Recorder(recorder, watched=task.watched),
+            *([] if task.trace else [Kinds(recorder, peaks, unused)]),
+            *snapshots,
+            *requests,
+            Ending(task.ends_after, folder),
+            steps,
+        ]
         for one in self._probes:
             one.install()
-        self._explains = task.explains
         call_when_initialized(self._device_is_up)
 
     def dynamo(self) -> None:
         """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
-        if self._traced is not None:
+        if self._traced:
             inductor.watch_buffers(self.recorder)
 
     def kernels(self) -> None:
@@ -104,7 +107,7 @@ class Watch:
 
         To be called once, when Inductor's launcher (triton_heuristics) has been imported.
         """
-        if self._traced is not None:
+        if self._traced:
             inductor.watch_kernels(self.recorder)
 
     @property
@@ -146,6 +149,12 @@ class Watch:
         """Called by the allocator when it has tried everything, before it raises."""
         for one in self._probes:
             one.ran_out(device, asked)
+
+
+def _tracing(task: Task, recorder: ScriptRecorder) -> list[Probe]:
+    from coopsim.script.watching.trace import TraceOfSteps  # not where no trace is wanted
+
+    return [TraceOfSteps(task, recorder)]
 
 
 class _Data(Probe):
