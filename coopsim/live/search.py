@@ -1,6 +1,5 @@
 """Searches for schedules of a recorded step that leave some of a budget unused. Knows no torch."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -133,10 +132,7 @@ class PlanMaker(Protocol):
     """Answers questions for plans, at once or later."""
 
     def ask(self, signature: Signature, question: Question, /) -> Found | None:
-        """The answer about a step signature (signatures.py); None: `answers` will have it."""
-
-    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
-        """The questions that were answered since, each once; with None for all that never will be."""
+        """The answer about a step signature (signatures.py); None: it comes later."""
 
 
 class Here:
@@ -145,7 +141,3 @@ class Here:
     def ask(self, _signature: Signature, question: Question, /) -> Found:
         """The answer."""
         return question.run()
-
-    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
-        """None: all were answered at once."""
-        return ()

@@ -1,6 +1,6 @@
 """Plans whose requests all have places in an arena, within the budget: made, and replaced as memory changes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -41,10 +41,6 @@ class PlacedPlans:
         margin = question.margin if question.wanted is Wanted.ANEW else signature.state.margin
         made = self._make(signature, margin, question.search.limit)
         return Found(None, made) if isinstance(made, str) else Found(made[0], plan=made[1])
-
-    def answers(self) -> Iterable[tuple[Signature, Question, Found | None]]:
-        """None: all were answered at once."""
-        return ()
 
     def leaving(self, signature: Signature, own: int, margin: int, limit: int, tries: int) -> Chosen | None:
         """A plan with this margin; if that has none, with `tries` margins in all, each nearer to the present, `own`."""
