@@ -46,10 +46,10 @@ class Call {
  public:
   // Become the call of what is on top of the stack, with the memory that an earlier one has left. tensors, made: the
   // positions of tensors among arguments and results. random: it draws from a generator.
-  void keep(const OperatorHandle& op, const Stack& stack, const std::vector<int32_t>& tensors,
-            const std::vector<int32_t>& made, c10::DeviceType kind, bool random) {
+  void keep(const OperatorHandle& op, const Stack& stack, c10::ArrayRef<int32_t> tensors,
+            c10::ArrayRef<int32_t> made, c10::DeviceType kind, bool random) {
     op_ = op;
-    made_ = made;
+    made_.assign(made.begin(), made.end());
     kind_ = kind;
     gradients_ = c10::GradMode::is_enabled();
     const size_t n = op.schema().arguments().size();
@@ -185,12 +185,12 @@ class Call {
   }
 
   std::optional<OperatorHandle> op_;
-  std::vector<int32_t> made_;
+  c10::SmallVector<int32_t, 4> made_;
   c10::DeviceType kind_ = c10::DeviceType::CPU;
   bool gradients_ = false;
-  std::vector<IValue> args_;
-  std::vector<Slot> slots_;
-  std::vector<Spec> specs_;  // by position of the operand, the first `used_`
+  c10::SmallVector<IValue, 8> args_;
+  c10::SmallVector<Slot, 4> slots_;
+  c10::SmallVector<Spec, 3> specs_;  // by position of the operand, the first `used_`
   int32_t used_ = 0;
   bool tensors_ = false;  // are there any among `args_`?
   std::optional<at::Generator> generator_;

@@ -35,7 +35,7 @@ inline std::vector<int64_t> write_all(Follower& follower) {
 }
 
 inline void read_all(Follower& follower, const int64_t* numbers) {
-  Reader reader(numbers);
+  Reader reader(numbers, nullptr);
   const auto pointer = [&reader] { return reinterpret_cast<void*>(static_cast<intptr_t>(reader.next())); };
   for (int64_t n = reader.next(); n > 0; n--) {
     const auto s = reader.number();

@@ -72,6 +72,12 @@ class Follower {
     bool there = false;
     std::shared_ptr<Call> ours;
 
+    void fetch() const {
+      const auto* const line = reinterpret_cast<const char*>(ours.get());
+      if (line)
+        for (size_t i = 0; i < sizeof(Call); i += 64) __builtin_prefetch(line + i, 1);
+    }
+
     void forget() {
       if (!there) return;
       there = false;
@@ -165,8 +171,20 @@ class Follower {
   void advance() {
     state.at++;
     state.done = 0;
-    if (state.at < static_cast<int64_t>(table_->rows.size()))
-      __builtin_prefetch(&table_->rows[static_cast<size_t>(state.at)]);
+    fetch(static_cast<size_t>(state.at));
+  }
+
+  // Let the processor have in its cache what the next rows need: their lines are cold, as PyTorch runs in between.
+  void fetch(size_t at) const {
+    const std::vector<Row>& rows = table_->rows;
+    if (at + 1 >= rows.size()) return;
+    const auto* const line = reinterpret_cast<const char*>(&rows[at + 1]);
+    for (size_t i = 0; i < sizeof(Row); i += 64) __builtin_prefetch(line + i);
+    const Row& next = rows[at];
+    if (next.idle) return;
+    __builtin_prefetch(next.look.data());
+    __builtin_prefetch(next.tensors.data());
+    if (next.call >= 0) calls[static_cast<size_t>(next.call)].fetch();
   }
 
   // Up to the op itself.
@@ -198,7 +216,7 @@ class Follower {
     return true;
   }
 
-  bool learn(const std::vector<Watch>& watched, const Found& found) {
+  bool learn(ArrayRef<Watch> watched, const Found& found) {
     for (const Watch& w : watched) {
       if (w.position >= static_cast<int32_t>(found.size())) return false;
       StorageImpl* storage = found[static_cast<size_t>(w.position)];

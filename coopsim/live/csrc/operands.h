@@ -51,8 +51,8 @@ inline void count(const IValue& value, c10::DeviceType kind, c10::SmallVector<in
 }
 
 // Of the `n` values on top of the stack: has a tensor more elements than these?
-inline bool outgrows(const Stack& stack, size_t n, const std::vector<int32_t>& positions, c10::DeviceType kind,
-                     const std::vector<int64_t>& elements) {
+inline bool outgrows(const Stack& stack, size_t n, c10::ArrayRef<int32_t> positions, c10::DeviceType kind,
+                     c10::ArrayRef<int64_t> elements) {
   c10::SmallVector<int64_t, 16> found;
   const IValue* first = stack.data() + (stack.size() - n);
   for (const int32_t i : positions) count(first[i], kind, found);
@@ -62,7 +62,7 @@ inline bool outgrows(const Stack& stack, size_t n, const std::vector<int32_t>& p
 }
 
 // On top of the stack are `n` values, of which those at `positions` may be tensors.
-inline Found top(const Stack& stack, size_t n, const std::vector<int32_t>& positions, c10::DeviceType kind) {
+inline Found top(const Stack& stack, size_t n, c10::ArrayRef<int32_t> positions, c10::DeviceType kind) {
   Found found;
   const IValue* first = stack.data() + (stack.size() - n);
   for (const int32_t i : positions) collect(first[i], kind, found);

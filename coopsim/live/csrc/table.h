@@ -1,6 +1,9 @@
 // A plan's rows, as Python has written them into one array of numbers.
 #pragma once
 
+#include <c10/util/ArrayRef.h>
+
+#include <memory_resource>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -21,18 +24,20 @@ struct Watch {
 
 enum class Kind : int64_t { evict, drop, again, offload, leave, fetch, arrive };
 
+using c10::ArrayRef;  // arrays are in the table's memory, in the order of its rows: steps read them in that order
+
 struct Action {
   Kind kind;
   Value value{};                          // of all but `again`
   int64_t at = 0;                         // where on the host, to offload
   int32_t op = -1;                        // to run again
-  std::vector<Value> targets, takeovers;  // what is kept of what it makes
+  ArrayRef<Value> targets, takeovers;  // what is kept of what it makes
 };
 
 // What an op of the trace does, for those that may be run again. Storages by position are -1 where the trace has none.
 struct Made {
-  std::vector<int32_t> inputs, results, mutates;
-  std::vector<Value> reads, writes;
+  ArrayRef<int32_t> inputs, results, mutates;
+  ArrayRef<Value> reads, writes;
   bool random = false;
 };
 
@@ -47,14 +52,15 @@ struct Row {
   bool sums = false;     // may stand for aten.add (sums.h)
   bool watches = false;  // its operands matter
   uint32_t given = 0, returned = 0;
-  std::vector<int32_t> tensors, made;  // positions of tensors among arguments and results
-  std::vector<int64_t> elements;  // of the operands, where the program's data enter: they must not be more
-  std::vector<Watch> look, find;
-  std::vector<Value> makes, copies, keep;
-  std::vector<Action> before;
+  ArrayRef<int32_t> tensors, made;  // positions of tensors among arguments and results
+  ArrayRef<int64_t> elements;  // of the operands, where the program's data enter: they must not be more
+  ArrayRef<Watch> look, find;
+  ArrayRef<Value> makes, copies, keep;
+  ArrayRef<Action> before;
 };
 
 struct Table {
+  std::pmr::monotonic_buffer_resource memory;
   c10::DeviceType kind;
   size_t storages;
   std::vector<Row> rows;
@@ -64,31 +70,37 @@ struct Table {
 // Reads the numbers that library.py writes, in its order.
 class Reader {
  public:
-  explicit Reader(const int64_t* at) : at_(at) {}
+  Reader(const int64_t* at, std::pmr::memory_resource* memory) : at_(at), memory_(memory) {}
 
   int64_t next() { return *at_++; }
   int32_t number() { return static_cast<int32_t>(next()); }
 
-  std::vector<int32_t> numbers() {
-    std::vector<int32_t> all(static_cast<size_t>(next()));
-    for (int32_t& one : all) one = number();
-    return all;
+  ArrayRef<int32_t> numbers() {
+    return array<int32_t>(next(), [this] { return number(); });
   }
 
-  std::vector<int64_t> wide() {
-    std::vector<int64_t> all(static_cast<size_t>(next()));
-    for (int64_t& one : all) one = next();
-    return all;
+  ArrayRef<int64_t> wide() {
+    return array<int64_t>(next(), [this] { return next(); });
   }
 
   template <class Pair>
-  std::vector<Pair> pairs() {
-    std::vector<Pair> all(static_cast<size_t>(next()));
-    for (Pair& one : all) {
+  ArrayRef<Pair> pairs() {
+    return array<Pair>(next(), [this] {
       const int32_t first = number();
-      one = Pair{first, number()};
-    }
-    return all;
+      return Pair{first, number()};
+    });
+  }
+
+  template <class One, class Make>
+  ArrayRef<One> array(int64_t n, Make make) {
+    auto* const all = static_cast<One*>(memory_->allocate(static_cast<size_t>(n) * sizeof(One), alignof(One)));
+    for (int64_t i = 0; i < n; i++) new (all + i) One(make());
+    return {all, static_cast<size_t>(n)};
+  }
+
+  ArrayRef<int32_t> positions(const std::vector<int32_t>& found) {
+    auto one = found.begin();
+    return array<int32_t>(static_cast<int64_t>(found.size()), [&one] { return *one++; });
   }
 
   Action action() {
@@ -129,18 +141,19 @@ class Reader {
     row.makes = pairs<Value>();
     row.copies = pairs<Value>();
     row.keep = pairs<Value>();
-    for (int64_t n = next(); n > 0; n--) row.before.push_back(action());
+    row.before = array<Action>(next(), [this] { return action(); });
     return row;
   }
 
  private:
   const int64_t* at_;
+  std::pmr::memory_resource* memory_;
 };
 
 inline Table* read_table(const int64_t* numbers, const char* const* names, const char* const* overloads) {
   static const OperatorHandle adds = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add_", "Tensor");
-  Reader reader(numbers);
   auto table = std::make_unique<Table>();
+  Reader reader(numbers, &table->memory);
   table->kind = reader.next() ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
   table->storages = static_cast<size_t>(reader.next());
   table->ops.resize(static_cast<size_t>(reader.next()));
@@ -155,8 +168,8 @@ inline Table* read_table(const int64_t* numbers, const char* const* names, const
       const c10::FunctionSchema& schema = row.op->schema();
       row.given = static_cast<uint32_t>(schema.arguments().size());
       row.returned = static_cast<uint32_t>(schema.returns().size());
-      row.tensors = tensors_of(schema.arguments());
-      row.made = tensors_of(schema.returns());
+      row.tensors = reader.positions(tensors_of(schema.arguments()));
+      row.made = reader.positions(tensors_of(schema.returns()));
       row.sums = *row.op == adds;
     }
     row.watches = !row.look.empty() || !row.before.empty() || row.changes || (row.creates && table->kind == c10::DeviceType::CPU);
