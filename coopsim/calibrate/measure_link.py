@@ -15,7 +15,7 @@ from coopsim.live.host.copies import Copies
 
 _BYTES = 256 << 20
 _TIMES = 5
-_SMALL, _CYCLES, _ROUNDS = 512, 50, 9  # bytes; of 50 copies there and back a card's launch queue has room for all
+_SMALL, _CYCLES, _REPEATS = 512, 50, 9  # bytes; of 50 copies there and back a card's launch queue has room for all
 
 
 def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -50,13 +50,13 @@ def _link() -> dict[str, Any]:
 
 
 def _host_ns() -> int:
-    """What the host takes per copy, to begin it and to let ops wait for it: the median of several rounds."""
+    """What the host takes per copy, to begin it and to let ops wait for it: the median of several times."""
     area = HostArea("cuda")
     if why := area.reserve(_SMALL * _CYCLES):
         raise RuntimeError(why)
     copies, found = Copies(area, lambda: ()), []
     storage = torch.zeros(_SMALL, dtype=torch.uint8, device="cuda").untyped_storage()
-    for _ in range(_ROUNDS + 1):  # the first is not counted
+    for _ in range(_REPEATS + 1):  # the first is not counted
         torch.cuda.synchronize()
         begun = time.perf_counter_ns()
         for key in ((i, 0) for i in range(_CYCLES)):

@@ -27,13 +27,14 @@ CARD = "h100-80gb"
 ROWS = {"gpt-2": "50%", "examples/train.py": "11176MiB", "12-layer transformer": "50%"}  #: and their budgets
 TF32 = ("gpt-2", "examples/train.py")  #: in which it was allowed
 MANY_COPIES = "12-layer transformer"  #: and time to lose
-SLOW = "pcie3-x16"  #: a quarter of what the card's profile has
+HALF, QUARTER = "pcie4-x16", "pcie3-x16"  #: of what the card's profile has
 #: What a plan may do, the link it is made for, and the link that there is; "": the card's.
 WAYS = (
     (RECOMPUTE, "", ""),
     (OFFLOAD, "", ""),
-    ("offload, on a link of a quarter of the speed", "", SLOW),
-    ("offload, planned for that link", SLOW, SLOW),
+    ("offload, on a link of half the speed", "", HALF),
+    ("offload, on a link of a quarter of the speed", "", QUARTER),
+    ("offload, planned for that link", QUARTER, QUARTER),
 )
 COLUMNS = (
     *("model", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes", "plain", "planned", "plain_gpu"),
