@@ -62,12 +62,8 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
     session.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(kind.peak_bytes for kind in session.known.signatures))
-    how: dict[str, Any] = {
-        "search": False,
-        "arena": True,
-        "hosting": hosting,
-        "on_gpu": False,
-    }  # no copy costs the host
+    how: dict[str, Any] = {"search": False, "arena": True, "hosting": hosting}
+    how["on_gpu"] = False  # the host's time for copies would rule them out
     made = [make.make(kind, POLICY, budget, 0, **how) for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
     plan_file.save(replace(file, header=head, signatures=[m.signature for m in made]), path)
