@@ -62,7 +62,9 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
     session.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(kind.peak_bytes for kind in session.known.signatures))
-    made = [make.make(kind, POLICY, budget, 0, search=False, arena=True, hosting=hosting) for kind in file.signatures]
+    how: dict[str, Any] = {"search": False, "arena": True, "hosting": hosting}
+    how["on_gpu"] = False  # the host's time for copies would rule them out
+    made = [make.make(kind, POLICY, budget, 0, **how) for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
     plan_file.save(replace(file, header=head, signatures=[m.signature for m in made]), path)
     return {"why": [m.signature.why for m in made], "budget": budget}
