@@ -53,6 +53,7 @@ COLUMNS = (
 )
 REPORTED = ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")
 _LOOP = re.compile(r"^for (\w+) in range\([2-6]\):", re.MULTILINE)
+_NO_CALLS = "call the driver no more in the last five steps by plan that follow another"
 Row = dict[str, Any]
 
 
@@ -257,19 +258,15 @@ def table(rows: list[dict[str, str]]) -> str:
     planned = [row for row in rows if row["budget_bytes"] and not row["why"].startswith("no plan")]
     good = [row for row in planned if not row["why"]]
     by_plan = [row for row in good if row["planned_steps"] != "0"]
+    unsteady = [row for row in by_plan if row["calls_last"] != "0"]
     lines = ["| of the scripts | that | do | but not |", "| --- | --- | --- | --- |"]
     for of, among, that, does in (
         ("with plans", planned, "run to their end", lambda row: not row["why"]),
         ("that do", good, f"reserve at most {MOST} of the budget before the first step by plan", _kept("first")),
         ("that do", good, "go by plan", lambda row: row["planned_steps"] != "0"),
         ("that go by plan", by_plan, f"reserve at most {MOST} of the budget from then on", _kept("later")),
-        (
-            "that go by plan",
-            by_plan,
-            "call the driver no more in the last five steps by plan that follow another",
-            _is_steady,
-        ),
-        ("that still do", [row for row in by_plan if not _is_steady(row)], "do so no more at the next start", _is_then),
+        ("that go by plan", by_plan, _NO_CALLS, lambda row: row["calls_last"] == "0"),
+        ("that still do", unsteady, "do so no more at the next start", lambda row: row["next_calls"] == "0"),
     ):
         rest = ", ".join(f"`{row['script']}`" for row in among if not does(row))
         lines.append(f"| {len(among)} {of} | {that} | {sum(map(does, among))} | {rest} |")
@@ -278,14 +275,6 @@ def table(rows: list[dict[str, str]]) -> str:
 
 def _kept(which: str) -> Callable[[dict[str, str]], bool]:
     return lambda row: float(row[which]) <= MOST
-
-
-def _is_steady(row: dict[str, str]) -> bool:
-    return row["calls_last"] == "0"
-
-
-def _is_then(row: dict[str, str]) -> bool:
-    return row["next_calls"] == "0" and not row["next_why"]
 
 
 def main(names: list[str]) -> None:
