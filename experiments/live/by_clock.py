@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from coopsim.link import Engines, Link
+from coopsim.link import CopyEngines, Link
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
 
     clock = Clock(now, end)
     values: list[tuple[int, int]] = []  # of which a copy begins
-    engines = Engines(host.link) if host and host.link else None
+    engines = CopyEngines(host.link) if host and host.link else None
     bus = int(os.environ["COOPSIM_PHANTOM_BUS"])  # MB/s
     by_mark: dict[Any, Copied] = {}
 
