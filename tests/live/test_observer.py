@@ -16,6 +16,17 @@ def __torch_dispatch__(self, func, types, args=(), kwargs=None):
     return own(self, func, types, args, kwargs)
 StepMode.__torch_dispatch__ = __torch_dispatch__
 """
+ENTERED = """
+from coopsim.live.observer import Observer, State
+entered, engage, disengage = [], Observer.engage, Observer.disengage
+def engaged(self, *given):
+    self.so_far = self.state[State.PYTHON]
+    engage(self, *given)
+def disengaged(self):
+    entered.append(self.state[State.PYTHON] - self.so_far)
+    disengage(self)
+Observer.engage, Observer.disengage = engaged, disengaged
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,10 +37,10 @@ def _compiled(child: Runner) -> None:
 
 
 def test_it_does_what_python_does(child: Runner) -> None:
-    """The same evictions and recomputations, the same peak and the same bits; and no op is Python's."""
-    call = 'answer([compare("accumulated", "75%", "coop", 4), len(calls)])'
-    watched, calls = child(COUNT + call)
-    alone, all_calls = child(COUNT + call, CXX="/nowhere/c++")
+    """The same evictions and recomputations, the same peak and the same bits; and Python is not called for any."""
+    call = 'answer([compare("accumulated", "75%", "coop", 4), len(calls), entered])'
+    watched, calls, entered = child(COUNT + ENTERED + call)
+    alone, all_calls, _ = child(COUNT + ENTERED + call, CXX="/nowhere/c++")
     assert watched["same"]
     assert alone["same"]
     assert watched["no_observer"] == ""
@@ -38,6 +49,7 @@ def test_it_does_what_python_does(child: Runner) -> None:
     assert watched["evictions"] > 0
     assert watched["recomputes"] > 0
     assert calls == 0 < all_calls
+    assert entered == [1, 1, 0]  # while the first ops have to tell the step, Python keeps a call that runs again
 
 
 SAME_PLAN = """
