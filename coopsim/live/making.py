@@ -4,7 +4,7 @@ A value is a version of a storage's bytes. A call is an op that ran, with its ar
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class RunsAgain(Protocol):
     def run(
         self,
         call: Call,
-        targets: Collection[Value],
+        targets: Sequence[Value],
         takeovers: Collection[Value],
         protected: Collection[TrackedStorage] = (),
     ) -> None:
