@@ -68,7 +68,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
 def _says_without_gpu(command: tuple[str, ...]) -> None:
     """Raise CoopsimError if a script asks for a GPU and there is none here; if it may do without, print a note."""
-    if any(Path(device).exists() for device in _DEVICES):
+    if a_gpu_is_here():
         return
     file = next((Path(word) for word in command if word.endswith(".py") and Path(word).is_file()), None)
     text = file.read_text(encoding="utf-8", errors="replace") if file else ""
@@ -78,6 +78,11 @@ def _says_without_gpu(command: tuple[str, ...]) -> None:
         raise CoopsimError(f"there is no GPU here, and {file} asks for one; to try it without, {named}")
     if "is_available" in text or _LIBRARIES.search(text):
         note(f"there is no GPU here: the script runs on the CPU, if it can; to try it as on a card, {named}")
+
+
+def a_gpu_is_here() -> bool:
+    """Return whether this machine has a GPU, by its driver's files."""
+    return any(Path(device).exists() for device in _DEVICES)
 
 
 #: Files of the drivers of NVIDIA and AMD, and of Windows' in WSL.

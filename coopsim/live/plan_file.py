@@ -1,16 +1,10 @@
-"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch.
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
 
-Those of earlier starts of programs are kept in the user's cache folder. They hold no code; the ops of a step tell
-whether they are of it.
-"""
-
-import hashlib
 import json
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +13,6 @@ from coopsim import schedule as schedules
 from coopsim.files import replacing
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.phantom.build import cache_folder
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 from coopsim.trace import file as traces
@@ -28,8 +21,6 @@ from coopsim.types import CoopsimError
 VERSION = 2  #: 1 had no copies to the host
 _HEAD = "plan.json"
 _MANY = 4096  #: signatures that are read of a file, at most
-_MOST_CACHED = 64  #: files that are kept in the cache, the latest ones
-_MOST_CACHED_BYTES = 256 << 20  #: all together
 
 
 @dataclass(frozen=True)
@@ -167,23 +158,3 @@ def _planned(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned
         raise ValueError("its schedule is not of its trace")
     decided, first, finished = about["decided"], about["first"], bool(about.get("finished"))
     return Planned(trace, op_log, decided, first, schedule, about["why"], about["less_bytes"], finished)
-
-
-def cached(*key: object) -> Path:
-    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr."""
-    folder = cache_folder() / "plans"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
-
-
-def trim_cache(folder: Path) -> None:
-    """Remove the files that were used longest ago, until no more than 64 are left, of 256 MiB."""
-    found = []
-    for file in folder.glob("*.plan"):
-        with suppress(OSError):  # another process has removed it
-            found.append((file.stat().st_mtime_ns, file.stat().st_size, file))
-    left = _MOST_CACHED_BYTES
-    for i, (_, nbytes, file) in enumerate(sorted(found, reverse=True)):
-        left -= nbytes
-        if i >= _MOST_CACHED or left < 0:
-            file.unlink(missing_ok=True)

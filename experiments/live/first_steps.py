@@ -42,7 +42,7 @@ from coopsim.trace.measure import peak_bytes  # noqa: E402
 from experiments.common.pages import DOCS, write_section  # noqa: E402
 
 OUT = ROOT / "experiments" / "expected" / "live" / "first_steps.csv"
-CARD, SETTINGS, SECONDS = "h100-80gb", "expandable_segments:True", 60
+CARD, SETTINGS, SECONDS = "h100-80gb", "expandable_segments:True", 240
 SHARES = 50, 60, 70, 80, 90  #: of the plain peak of allocated bytes
 SPARE = 16  #: a plan fits if it leaves the budget divided by this, as the allocator fragments
 MIB, MOST, STEPS = 1 << 20, 1.02, 24
