@@ -146,7 +146,8 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        assert self._does is not None and self._does.roomy is not None
+        assert self._does is not None
+        assert self._does.roomy is not None
         self._does.roomy(bool(enter))
 
     def _foreign(self, address: int) -> None:
