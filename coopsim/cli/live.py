@@ -115,7 +115,7 @@ def _text(said: dict[str, Any]) -> str:
         rows.append(("not steady", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
     if said["no_arena"]:
         rows.append(("no arena", said["no_arena"]))
-    if said["started_again"]:
+    if said.get("started_again"):
         rows.append(("started again", f"by a plan, after: {said['started_again']}"))
     if said["unplanned"] and not said["failed"]:
         rows.append(("no plan", said["unplanned"]))
