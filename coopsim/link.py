@@ -32,7 +32,7 @@ class Link:
     """A link and its host, as a replay knows them. CoopsimError for rates that cannot be.
 
     rate_mb_s: of a copy alone; shared_rate_mb_s: of one while the other direction is busy; both in whole 10^6 bytes a
-    second. latency_ns: of each copy. host_ns: what a copy takes the host (card_file.Link); None: not measured.
+    second. latency_ns: of each copy. host_ns: what a copy takes the host (card_file.CardLink); None: not measured.
     """
 
     name: str

@@ -40,7 +40,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Tried:
+class PlanTrials:
     """What is known of the schedules of one signature, while a better one is sought.
 
     repairs: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
@@ -52,21 +52,21 @@ class Tried:
     waiting: tuple[Candidate, ...] = ()
     infeasible_margin: int | None = None
 
-    def repair(self) -> "Tried":
+    def repair(self) -> "PlanTrials":
         """Steps call for another plan."""
         return replace(self, repairs=self.repairs + 1)
 
-    def fail(self, failure: Failure) -> "Tried":
+    def fail(self, failure: Failure) -> "PlanTrials":
         """Steps by a plan failed. If by how much is unknown, schedules with smaller margins are not worth a step."""
         unknown, own = failure.ran_out or failure.retries, failure.candidate.margin
         waiting = tuple(other for other in self.waiting if other.margin > own) if unknown else self.waiting
         return replace(self, failures=(*self.failures, failure), waiting=waiting)
 
-    def find(self, waiting: tuple[Candidate, ...], infeasible_margin: int | None) -> "Tried":
+    def find(self, waiting: tuple[Candidate, ...], infeasible_margin: int | None) -> "PlanTrials":
         """These schedules wait for a trial, and from this margin on there are none."""
         return replace(self, waiting=waiting, infeasible_margin=infeasible_margin)
 
-    def forget(self) -> "Tried":
+    def forget(self) -> "PlanTrials":
         """A plan is validated: what else was tried, or waits, does not matter any more."""
         return replace(self, failures=(), waiting=())
 
@@ -96,7 +96,7 @@ class Unfollowed:
 
     def try_out(self, candidate: Candidate, plan: Plan, infeasible_margin: int | None = None) -> "OnTrial":
         """A plan was found, and steps will show whether they keep to the budget by it."""
-        return OnTrial(candidate, plan, Tried(infeasible_margin=infeasible_margin))
+        return OnTrial(candidate, plan, PlanTrials(infeasible_margin=infeasible_margin))
 
     def drop(self) -> "Unplanned":
         """The budget is another one, and a plan is sought with the same margin."""
@@ -189,7 +189,7 @@ class Followed:
 class Open(Followed):
     """Another plan takes the place of this one if steps do not do well by it. tried: what is known of others."""
 
-    tried: Tried = Tried()
+    tried: PlanTrials = PlanTrials()
     finished: ClassVar[bool] = False
 
     @property
@@ -201,7 +201,7 @@ class Open(Followed):
         """A better plan was found, and is on trial."""
         return OnTrial(candidate, plan, self.tried)
 
-    def retry(self, candidate: Candidate, plan: Plan, tried: Tried) -> "OnTrial":
+    def retry(self, candidate: Candidate, plan: Plan, tried: PlanTrials) -> "OnTrial":
         """Steps exceeded the budget, or were not steady: another plan is on trial."""
         return OnTrial(candidate, plan, tried)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan_state import Candidate, Failure, Judged, Open, Tried
+from coopsim.live.plan_state import Candidate, Failure, Judged, Open, PlanTrials
 from coopsim.live.search import Search
 from coopsim.live.signatures import Signature
 from coopsim.schedule import Schedule
@@ -64,7 +64,7 @@ class Next:
     """The schedule that steps go by next. tried: what is then known. last: it failed before, and no other is left."""
 
     candidate: Candidate
-    tried: Tried
+    tried: PlanTrials
     last: bool
 
 
@@ -103,7 +103,7 @@ def after_unsteady(state: Open, search: Search, p: PlanningParameters, retries: 
 
 def _next(
     own: int,
-    tried: Tried,
+    tried: PlanTrials,
     search: Search,
     p: PlanningParameters,
     margins: Sequence[int],

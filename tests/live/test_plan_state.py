@@ -18,8 +18,8 @@ from coopsim.live.plan_state import (
     Judged,
     OnTrial,
     PlanState,
+    PlanTrials,
     Stored,
-    Tried,
     Unplanned,
     Validated,
 )
@@ -36,7 +36,7 @@ def candidate(margin: int) -> Candidate:
 
 
 FIRST, SECOND = candidate(1), candidate(2)
-TRIED = Tried(2, (Failure(False, 3, FIRST),), (SECOND,), 9)
+TRIED = PlanTrials(2, (Failure(False, 3, FIRST),), (SECOND,), 9)
 TRIAL = OnTrial(FIRST, PLAN, TRIED, kept=2, allocating=1)
 VALIDATED = Validated(FIRST, PLAN, TRIED.forget(), kept=2, allocating=1)
 FINISHED = Finished(FIRST, PLAN, kept=2, allocating=1)
@@ -45,15 +45,15 @@ FINISHED = Finished(FIRST, PLAN, kept=2, allocating=1)
 @pytest.mark.parametrize(("then", "state"), [
     (Unplanned(why="why").ask(), Asked()),
     (Asked().refuse("too much"), Unplanned(why="too much")),
-    (Asked().try_out(SECOND, PLAN, 7), OnTrial(SECOND, PLAN, Tried(infeasible_margin=7))),
+    (Asked().try_out(SECOND, PLAN, 7), OnTrial(SECOND, PLAN, PlanTrials(infeasible_margin=7))),
     (Unplanned(why="first").store(SECOND), Stored(margin=2, schedule=SCHEDULE)),
     (Stored(margin=2, schedule=SCHEDULE).follow(SECOND, PLAN), OnTrial(SECOND, PLAN)),
     (Stored(margin=2, schedule=SCHEDULE, finished=True).follow(SECOND, PLAN), Finished(SECOND, PLAN)),
     (TRIAL.keep(4), replace(TRIAL, kept=3)),
     (TRIAL.keep(3), replace(TRIAL, kept=3, allocating=0)),
     (TRIAL.allocate(), replace(TRIAL, kept=0, allocating=2)),
-    (TRIAL.validate(OTHER), Validated(FIRST, OTHER, Tried(2, (), (), 9), kept=2, allocating=1)),
-    (TRIAL.retry(SECOND, OTHER, Tried(3)), OnTrial(SECOND, OTHER, Tried(3))),
+    (TRIAL.validate(OTHER), Validated(FIRST, OTHER, PlanTrials(2, (), (), 9), kept=2, allocating=1)),
+    (TRIAL.retry(SECOND, OTHER, PlanTrials(3)), OnTrial(SECOND, OTHER, PlanTrials(3))),
     (TRIAL.improve(SECOND, OTHER), OnTrial(SECOND, OTHER, TRIED)),
     (TRIAL.remake(OTHER), replace(TRIAL, plan=OTHER)),
     (TRIAL.go_back(SECOND, OTHER), Finished(SECOND, OTHER)),
@@ -91,7 +91,7 @@ def test_planning_alone_moves_a_plan_on() -> None:
 
 
 def test_after_steps_that_ran_out_of_memory_or_were_not_steady_only_larger_margins_are_left() -> None:
-    tried = Tried(waiting=(candidate(0), candidate(5), candidate(9)))
+    tried = PlanTrials(waiting=(candidate(0), candidate(5), candidate(9)))
     own = candidate(5)
     for failure, left in ((Failure(False, 3, own), 3), (Failure(True, 0, own), 1), (Failure(False, 0, own, 2), 1)):
         found = tried.repair().fail(failure)
