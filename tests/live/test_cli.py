@@ -87,7 +87,7 @@ def test_mixed_precision_goes_by_plan() -> None:
     found = json.loads(done.stdout)
     assert (found["unplanned"], found["planned_steps"]) == ("", 4)
     ns = found["predicted_ns"]
-    assert ns["planned_gpu"] < 1.15 * ns["plain_gpu"]
+    assert ns["planned_gpu"] < 1.25 * ns["plain_gpu"]
     assert found["predicted_overhead"] == ns["planned"] / ns["plain"]  # its kernels take less than the host
     assert found["peak_allocated_bytes"] <= found["budget_bytes"]
     assert found["recomputes"] < 400
