@@ -190,6 +190,7 @@ class Open(Followed):
     """Another plan takes the place of this one if steps do not do well by it. tried: what is known of others."""
 
     tried: PlanTrials = PlanTrials()
+    validated: ClassVar[bool]
     finished: ClassVar[bool] = False
 
     @property
@@ -206,8 +207,12 @@ class Open(Followed):
         return OnTrial(candidate, plan, tried)
 
     def go_back(self, candidate: Candidate, plan: Plan) -> "Finished":
-        """The same, and no other is left to try: steps go by an earlier one from now on."""
+        """They did, and no other plan is left to try: steps go by an earlier one from now on."""
         return Finished(candidate, plan)
+
+    def finish(self) -> "Finished":
+        """They did, and no other plan is left to try: steps go on by this one."""
+        return Finished(self.candidate, self.plan, self.validated, kept=self.kept, allocating=self.allocating)
 
 
 @dataclass(frozen=True)
@@ -225,10 +230,6 @@ class OnTrial(Open):
         """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
         return Validated(self.candidate, plan, self.tried.forget(), kept=self.kept, allocating=self.allocating)
 
-    def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
-
 
 @dataclass(frozen=True)
 class Validated(Open):
@@ -236,10 +237,6 @@ class Validated(Open):
 
     validated: ClassVar[bool] = True
     has_kept: ClassVar[bool] = True
-
-    def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, True, kept=self.kept, allocating=self.allocating)
 
 
 @dataclass(frozen=True)

@@ -112,9 +112,9 @@ def _next(
 ) -> Next:
     """The cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
-    own: the present margin. Where no schedule costs at most `most`, the next margin counts. If it is so for all, or the
-    signature was replanned too often, it is the cheapest of those that exceeded least, by `equal_excess` bytes more at
-    most; or, if steps ran out of memory by all of them, the one that leaves most.
+    own: the present margin. Where no schedule costs at most `most`, the next margin is tried. If none does at any of
+    them, or the signature was replanned too often, it is one that has failed: the cheapest of those that exceeded
+    least, or by at most `equal_excess` bytes more; if steps ran out of memory by all, the one that leaves most.
     """
     goes_on = tried.repairs <= p.max_repairs
     failed = [failure.candidate.schedule for failure in tried.failures]
@@ -136,16 +136,16 @@ def _next(
     return Next(largest if ran_out else min(nearest, key=_cost), tried, last=True)
 
 
-def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:
-    """A schedule by which a step is predicted to have at least a point less of overhead than by the signature's own.
+def is_better(signature: Signature, candidate: Candidate) -> bool:
+    """Whether a step is predicted to have at least a point less of overhead by this schedule than by the present one.
 
-    None if `candidate` is no such schedule.
+    False if the signature has no schedule yet.
     """
     own = signature.state.schedule
-    if own is None or candidate is None:
-        return None
+    if own is None:
+        return False
     now, then = (step_time(signature.trace, one, len(signature.op_log)) for one in (own, candidate.schedule))
-    return candidate if then.overhead + _POINT <= now.overhead else None
+    return then.overhead + _POINT <= now.overhead
 
 
 def _cost(candidate: Candidate) -> float:
