@@ -43,18 +43,18 @@ class Failure:
 class PlanTrials:
     """What is known of the schedules of one signature, while a better one is sought.
 
-    repairs: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
+    replans: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
     which no step has failed. infeasible_margin: the least margin so far for which no schedule was found.
     """
 
-    repairs: int = 0
+    replans: int = 0
     failures: tuple[Failure, ...] = ()
     waiting: tuple[Candidate, ...] = ()
     infeasible_margin: int | None = None
 
-    def repair(self) -> "PlanTrials":
+    def replan(self) -> "PlanTrials":
         """Steps call for another plan."""
-        return replace(self, repairs=self.repairs + 1)
+        return replace(self, replans=self.replans + 1)
 
     def fail(self, failure: Failure) -> "PlanTrials":
         """Steps by a plan failed. If by how much is unknown, schedules with smaller margins are not worth a step."""
@@ -80,7 +80,6 @@ class Unfollowed:
     validated: ClassVar[bool] = False
     has_kept: ClassVar[bool] = False
     allocating: ClassVar[int] = 0
-    repairs: ClassVar[int] = 0
 
     def ask(self) -> "Asked":
         """The background makes the first plan."""
@@ -193,11 +192,6 @@ class Open(Followed):
     validated: ClassVar[bool]
     finished: ClassVar[bool] = False
 
-    @property
-    def repairs(self) -> int:
-        """How often steps called for another plan."""
-        return self.tried.repairs
-
     def improve(self, candidate: Candidate, plan: Plan) -> "OnTrial":
         """A better plan was found, and is on trial."""
         return OnTrial(candidate, plan, self.tried)
@@ -245,7 +239,6 @@ class Finished(Followed):
 
     validated: bool = False
     finished: ClassVar[bool] = True
-    repairs: ClassVar[int] = 0
 
     @property
     def has_kept(self) -> bool:

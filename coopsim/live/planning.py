@@ -256,7 +256,7 @@ class Planning:
             case Judgement.UNSTEADY if isinstance(state, plan_state.Open):
                 then = replanning.after_unsteady(state, self._search(signature), p, took.retries, self._steady_margin)
                 self._replan(signature, state, then)
-            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.repairs <= p.max_repairs:
+            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.tried.replans <= p.max_replans:
                 self._exceeded(signature, state, took)
             case _:
                 self._move(signature, state.allocate())
@@ -288,7 +288,7 @@ class Planning:
         margin = max(excess, 2 * state.margin, int(p.least_margin * search.limit))
         found = self._in_arena.leaving(signature, state.margin, margin, search.limit, p.margins_tried)
         self.replans += found is not None
-        tried = state.tried.repair()
+        tried = state.tried.replan()
         self._move(signature, state.retry(*found, tried) if found is not None else state.finish())
 
     def _replan(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, then: Next) -> None:

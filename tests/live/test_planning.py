@@ -36,7 +36,7 @@ def costs(found: list[dict[str, Any]]) -> list[float]:
     return [plan["cost"] for plan in found]
 
 
-def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
+def test_a_signature_is_replanned_until_steps_keep_to_the_budget(child: Runner) -> None:
     """A step takes 6 % of the budget more than its plan."""
     found, validated, infeasible = child(REPLAN + "answer(replanned(lambda margin: 1.06 - margin))")
     assert validated
@@ -79,7 +79,7 @@ answer([kind.state.margin == max(tried), kind.state.finished, kind.state.allocat
 STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
-def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
+def test_a_signature_is_replanned_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
     """They do once 3 % are left of the budget. The first steps by each plan may shape the allocator's segments."""
     found, validated, _ = child(REPLAN + STEADY.format(0.03, 1, 1e18))
     assert validated
