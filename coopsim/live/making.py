@@ -139,7 +139,7 @@ class Making:
             if w == value or (memory_of(w) is None and (uses[w] > 0 or (w[0].evicted and w[0].version == w[1])))
         ]
         free = self._held.difference(*(one.made for one in self._stack[:-1]))
-        takeovers = [(c, v) for c, v in call.writes if (c, v - 1) in free and uses[c, v - 1] <= 1]
+        takeovers = [(t, v) for t, v in call.writes if (t, v - 1) in free and uses[t, v - 1] <= 1]
         self._room(_size(call), protected)
         self._values.run(call, targets, takeovers, protected)
         self._to_run.discard(call)

@@ -10,7 +10,7 @@ from coopsim.live.tracked import TrackedStorage
 
 
 class OnDemand(State):
-    """Runs each op by itself, to the end of the step.
+    """Runs each op by itself (op_runner.py), with room made for it (room.py), to the end of the step.
 
     signature: that the step is of, or was taken to be of. left: why it has left its plan; None if the signature has
     none.

@@ -79,7 +79,7 @@ class Planning:
             for signature in signatures:
                 self._remake(signature)
 
-    # -- first plans -------------------------------------------------------------------------------------------------
+    # -- plans for signatures ------------------------------------------------------------------------------------------
 
     def learn(self, signature: Signature) -> None:
         """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
