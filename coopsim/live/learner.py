@@ -208,8 +208,8 @@ class Learner:
                 planning.prepare(self._first, now=True)
             signatures.insert(0, self._first)
         head = self._header(command, device_type, arena=arena)
-        mended = planning.replans or any(one.state.finished for one in signatures)
-        steady = not (mended and any(one.state.allocating for one in signatures))
+        replanned = planning.replans or any(one.state.finished for one in signatures)
+        steady = not (replanned and any(one.state.allocating for one in signatures))
         stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:

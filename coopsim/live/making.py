@@ -42,7 +42,7 @@ class RunsAgain(Protocol):
 
 
 @dataclass(slots=True)
-class _Made:
+class _Goal:
     """A value that is to be made, None for all that is wanted; what it is made from; and what was made of that."""
 
     value: Value | None
@@ -54,20 +54,21 @@ class Making:
     """Makes values that have no memory.
 
     What a call reads is made in the order that needs least memory: first what needs most beyond its own bytes. Where
-    memory runs short, nothing is kept for a second use that costs little to make again, and what a later call reads,
-    or the caller wants, may be evicted, to be made when its turn comes.
+    memory runs short, what a later call reads, or the caller wants, may be evicted, and is made again when its turn
+    comes. Where it still does, what is held for a second use goes, first what costs least per byte to make again.
     """
 
     def __init__(
         self, values: RunsAgain, wanted: list[Value], room: MakeRoom, now: int, protected: Collection[TrackedStorage]
     ) -> None:
         self._values, self._residency, self._room, self._now = values, values.residency, room, now
-        self._wanted, self._protected, self._spares = wanted, protected, True
+        self._wanted, self._protected = wanted, protected
+        self._protects_reads = True  # of the calls on the stack, until memory runs short
         self._to_run: set[Call] = set()
         self._needs: dict[Value, int] = {}  # the most bytes that it takes to make each value, from what has memory
         self._uses: Counter[Value] = Counter()  # by calls that are to run
-        self._ours: set[Value] = set()  # what we hold
-        self._stack = [_Made(None, wanted)]  # each is made for the one before
+        self._held: set[Value] = set()
+        self._stack = [_Goal(None, wanted)]  # each is made for the one before
 
     def run(self) -> None:
         """Make them. Raises what `Values.materialize` raises."""
@@ -75,32 +76,37 @@ class Making:
             try:
                 self._go_on()
             except (DoesNotFit, torch.OutOfMemoryError):
-                if not self.spares:
+                if not self.can_give_up:
                     raise
                 self._give_up()
 
     def end(self) -> None:
         """Let go of what is held."""
         self._stack.clear()
-        self._let_go(self._ours)
+        self._let_go(self._held)
+
+    @property
+    def can_give_up(self) -> bool:
+        """Whether there is something yet to give up for room: the protection of operands, or a value that is held."""
+        return self._protects_reads or bool(self._not_needed_now())
 
     def _go_on(self) -> None:
         """Run a call, or turn to another that has to run before."""
         top = self._stack[-1]
         keep = {*self._protected, *(tracked for one in self._stack for tracked, _ in one.made)}
-        if self._spares:
+        if self._protects_reads:
             keep.update(tracked for one in self._stack for tracked, _ in one.reads)
         missing = [read for read in top.reads if self._values.is_missing(read, self._room, keep)]
         if missing:
             self._plan(missing, keep)
             value = max(missing, key=lambda read: self._needs[read] - read[0].nbytes)
-            self._stack.append(_Made(value, self._values.maker(value).reads))
+            self._stack.append(_Goal(value, self._values.maker(value).reads))
             return
         if top.value is not None:
             self._run(self._values.maker(top.value), top.value, keep.union(tracked for tracked, _ in top.reads))
             self._stack[-2].made.add(top.value)
         self._stack.pop()
-        self._let_go({value for value in self._ours.intersection(top.reads) if self._uses[value] <= 0})
+        self._let_go({value for value in self._held.intersection(top.reads) if self._uses[value] <= 0})
 
     def _plan(self, values: Iterable[Value], keep: Collection[TrackedStorage]) -> None:
         """Take note of the calls that make these values, and of those that make what they read, if that is missing."""
@@ -117,6 +123,7 @@ class Making:
                 stack += [(read, False) for read in call.reads if self._values.is_missing(read, self._room, keep)]
 
     def _need(self, call: Call) -> int:
+        """The most bytes that it takes to make what a call reads, in the best order, and then to run it."""
         missing = [read for read in call.reads if self._residency.memory_of(read) is None]
         reads = sorted(((self._needs.get(v, 0), v[0].nbytes) for v in missing), key=lambda need: need[1] - need[0])
         there = most = 0
@@ -126,37 +133,32 @@ class Making:
 
     def _run(self, call: Call, value: Value, protected: Collection[TrackedStorage]) -> None:
         uses, memory_of = self._uses, self._residency.memory_of
-        mine = [
+        targets = [
             w
             for w in call.writes
             if w == value or (memory_of(w) is None and (uses[w] > 0 or (w[0].evicted and w[0].version == w[1])))
         ]
-        free = self._ours.difference(*(one.made for one in self._stack[:-1]))
-        last = [(c, v) for c, v in call.writes if (c, v - 1) in free and uses[c, v - 1] <= 1]
+        free = self._held.difference(*(one.made for one in self._stack[:-1]))
+        takeovers = [(t, v) for t, v in call.writes if (t, v - 1) in free and uses[t, v - 1] <= 1]
         self._room(_size(call), protected)
-        self._values.run(call, mine, last, protected)
+        self._values.run(call, targets, takeovers, protected)
         self._to_run.discard(call)
         uses.subtract(call.reads)
-        self._ours.update(w for w in (*mine, *last) if w[1] in w[0].held and w not in self._wanted)
-        for tracked in {*(tracked for tracked, _ in call.reads), *(tracked for tracked, _ in mine)}:
+        self._held.update(w for w in (*targets, *takeovers) if w[1] in w[0].held and w not in self._wanted)
+        for tracked in {*(tracked for tracked, _ in call.reads), *(tracked for tracked, _ in targets)}:
             tracked.use(self._now)  # so it is not what is evicted first
 
-    @property
-    def spares(self) -> bool:
-        """Whether there is something yet that can be given up."""
-        return self._spares or bool(self._not_now())
-
-    def _not_now(self) -> set[Value]:
-        """What we hold that is not needed now."""
-        return self._ours.difference(self._stack[-1].reads, *(one.made for one in self._stack))
+    def _not_needed_now(self) -> set[Value]:
+        """What is held for later calls alone."""
+        return self._held.difference(self._stack[-1].reads, *(one.made for one in self._stack))
 
     def _give_up(self) -> None:
-        """Spare nothing from now on; or, if nothing is, let go of the value that costs least per byte to make again."""
-        if self._spares:
-            self._spares = False
+        """Let operands be evicted from now on; or, if they may, let go of what costs least per byte to make again."""
+        if self._protects_reads:
+            self._protects_reads = False
             return
         cost = self._values.room.victims.cost
-        value = min(self._not_now(), key=lambda one: cost(one) / one[0].nbytes)
+        value = min(self._not_needed_now(), key=lambda one: cost(one) / one[0].nbytes)
         self._let_go([value])
         if self._uses[value] > 0:
             self._plan([value], ())
@@ -166,7 +168,7 @@ class Making:
         found = set(values).difference(*(one.made for one in self._stack))
         for tracked, version in found:
             tracked.held.pop(version, None)
-        self._ours -= found
+        self._held -= found
 
 
 def _size(call: Call) -> int:

@@ -10,7 +10,7 @@ from coopsim.live.tracked import TrackedStorage
 
 
 class OnDemand(State):
-    """Runs each op by itself, to the end of the step.
+    """Runs each op by itself (op_runner.py), with room made for it (room.py), to the end of the step.
 
     signature: that the step is of, or was taken to be of. left: why it has left its plan; None if the signature has
     none.
@@ -21,11 +21,11 @@ class OnDemand(State):
         self.signature, self.left = signature, left
 
     def begin(self, storages: Iterable[TrackedStorage] = ()) -> None:
-        """Go on without a plan. storages: of the plan, by which the step went until now."""
+        """Go on without a plan, and with its tracked storages if the step went by one until now."""
         context, storages = self._context, list(storages)
         context.room.go_on_demand((tracked, version) for tracked in storages for version in tracked.held)
         for tracked in storages:
-            if context.residency.ledger.role(tracked.key) in STAYS:  # an update of the plan's: what it read is gone
+            if context.residency.ledger.role(tracked.key) in STAYS:  # updated by plan: nothing has kept what that read
                 tracked.makers.clear()
         adopted = context.storages.adopt(storages)
         if context.room.limit is not None:

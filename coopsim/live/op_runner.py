@@ -54,46 +54,46 @@ class OpRunner:
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
             return Ran(execute(), [], [], None)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
-        storages = list(dict.fromkeys(c for c in inputs if c is not None))
+        storages = list(dict.fromkeys(t for t in inputs if t is not None))
         named = effects.arguments(func, args, kwargs)
         changed = [named[name] for name in effects.mutated(func, named)]
         tensors = on_device(device_type, changed)
-        mutated = list(dict.fromkeys(c for t in tensors if (c := self._storages.of_tensor(t)) is not None))
+        mutated = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
         protected = set(storages)
         if room.limit is not None:
             roots.look()
             if changes_only(func):
                 roots.before_change(mutated, partial(values.copy, protected=protected))
-        ends = {(c, c.version) for c in mutated if roots.overwritten((c, c.version))}
+        ends = {(t, t.version) for t in mutated if roots.overwritten((t, t.version))}
         victims.end(ends)
         if residency.evicted:
-            wanted = [(c, c.version) for c in storages] + victims.hang_on_ends()
+            wanted = [(t, t.version) for t in storages] + victims.hang_on_ends()
             values.materialize(wanted, room.make, victims.now)
             protected.update(tracked for tracked, _ in wanted)
         roots.lose(ends)
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
-            roots.read((c, c.version) for c in storages)
+            roots.read((t, t.version) for t in storages)
         call = self._call(func, named, args, kwargs, inputs, mutated)
         if residency.streams is not None:
             residency.streams.use(storages)
         before = self._meter.start() if self._meter is not None else 0
         out = values.attempt(func, execute, protected)
-        if any((storage := c.ref()) is not None and storage.nbytes() != c.nbytes for c in storages):
+        if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
         workspace = self._workspace(func, before)
-        created = [c for c in dict.fromkeys(results) if c is not None and c not in storages and not c.touched]
+        created = [t for t in dict.fromkeys(results) if t is not None and t not in storages and not t.touched]
         if residency.streams is not None:
             residency.streams.made(created)
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
-        versions = [c for c in mutated if not created or c.version in c.makers]
+        versions = [t for t in mutated if not created or t.version in t.makers]
         for tracked in versions:
             tracked.change()
-        lost = {c for c, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
+        lost = {t for t, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
         if sized_by_data(func, operands):  # made again without its data, as on the phantom, it may be of another size
             lost.update(created)
-        writes = [(c, c.version) for c in (*versions, *created) if c not in lost]
+        writes = [(t, t.version) for t in (*versions, *created) if t not in lost]
         call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))
         for tracked in (*storages, *created):
             tracked.use(victims.now)
@@ -128,7 +128,7 @@ class OpRunner:
             func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec),
-            reads=[(c, c.version) for c in dict.fromkeys(inputs) if c is not None],
+            reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
             mutates=mutated,
             generator=draws,
             state=draws.get_state() if draws is not None else None,

@@ -21,7 +21,7 @@ class PlanningParameters:
     project's history records no sweep of any of them.
     """
 
-    max_repairs: int = 8
+    max_replans: int = 8
     """Plans made anew per step signature. 3 at first, 4 with the allocator's cap, 6 with margins that doubled, and 8
     since "mended plans are the cheapest that are left to try". 0: none, or in an arena once."""
 

@@ -43,18 +43,18 @@ class Failure:
 class PlanTrials:
     """What is known of the schedules of one signature, while a better one is sought.
 
-    repairs: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
+    replans: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
     which no step has failed. infeasible_margin: the least margin so far for which no schedule was found.
     """
 
-    repairs: int = 0
+    replans: int = 0
     failures: tuple[Failure, ...] = ()
     waiting: tuple[Candidate, ...] = ()
     infeasible_margin: int | None = None
 
-    def repair(self) -> "PlanTrials":
+    def replan(self) -> "PlanTrials":
         """Steps call for another plan."""
-        return replace(self, repairs=self.repairs + 1)
+        return replace(self, replans=self.replans + 1)
 
     def fail(self, failure: Failure) -> "PlanTrials":
         """Steps by a plan failed. If by how much is unknown, schedules with smaller margins are not worth a step."""
@@ -80,7 +80,6 @@ class Unfollowed:
     validated: ClassVar[bool] = False
     has_kept: ClassVar[bool] = False
     allocating: ClassVar[int] = 0
-    repairs: ClassVar[int] = 0
 
     def ask(self) -> "Asked":
         """The background makes the first plan."""
@@ -190,12 +189,8 @@ class Open(Followed):
     """Another plan takes the place of this one if steps do not do well by it. tried: what is known of others."""
 
     tried: PlanTrials = PlanTrials()
+    validated: ClassVar[bool]
     finished: ClassVar[bool] = False
-
-    @property
-    def repairs(self) -> int:
-        """How often steps called for another plan."""
-        return self.tried.repairs
 
     def improve(self, candidate: Candidate, plan: Plan) -> "OnTrial":
         """A better plan was found, and is on trial."""
@@ -206,8 +201,12 @@ class Open(Followed):
         return OnTrial(candidate, plan, tried)
 
     def go_back(self, candidate: Candidate, plan: Plan) -> "Finished":
-        """The same, and no other is left to try: steps go by an earlier one from now on."""
+        """They did, and no other plan is left to try: steps go by an earlier one from now on."""
         return Finished(candidate, plan)
+
+    def finish(self) -> "Finished":
+        """They did, and no other plan is left to try: steps go on by this one."""
+        return Finished(self.candidate, self.plan, self.validated, kept=self.kept, allocating=self.allocating)
 
 
 @dataclass(frozen=True)
@@ -225,10 +224,6 @@ class OnTrial(Open):
         """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
         return Validated(self.candidate, plan, self.tried.forget(), kept=self.kept, allocating=self.allocating)
 
-    def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
-
 
 @dataclass(frozen=True)
 class Validated(Open):
@@ -237,10 +232,6 @@ class Validated(Open):
     validated: ClassVar[bool] = True
     has_kept: ClassVar[bool] = True
 
-    def finish(self) -> "Finished":
-        """A step exceeded the budget, and no other plan is left to try."""
-        return Finished(self.candidate, self.plan, True, kept=self.kept, allocating=self.allocating)
-
 
 @dataclass(frozen=True)
 class Finished(Followed):
@@ -248,7 +239,6 @@ class Finished(Followed):
 
     validated: bool = False
     finished: ClassVar[bool] = True
-    repairs: ClassVar[int] = 0
 
     @property
     def has_kept(self) -> bool:

@@ -1,12 +1,10 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 A *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the same sizes
-have one signature (signatures.py), whose `state` has its plan (plan_state.py). To replan is to put another in its
-place.
+have one signature (signatures.py), whose `state` has its plan (plan_state.py).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from coopsim.live import plan_state, prices, replanning
 from coopsim.live.arena.placed import Placed
@@ -27,7 +25,7 @@ class Planning:
     """Makes and replans plans, by a policy, for step signatures in one budget, and moves their states on.
 
     limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
-    None where PyTorch's own allocator serves them. Plans that exist stay as they are when `others` changes.
+    None where PyTorch's own allocator serves them.
     """
 
     def __init__(
@@ -46,7 +44,7 @@ class Planning:
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
-        self._in_arena = PlacedPlans(placed, self._leaving) if placed is not None else None
+        self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
 
     # -- what plans are for ------------------------------------------------------------------------------------------
@@ -61,7 +59,7 @@ class Planning:
         self.placed = self._in_arena = None
 
     def count_others(self, nbytes: int) -> None:
-        """Leave room for so many bytes that the allocator has given to others than the program's storages."""
+        """Let later plans leave room for bytes that the allocator has given to others than the program's storages."""
         self.others = nbytes
         if self.placed is not None:
             self.placed.count_others(nbytes)
@@ -81,7 +79,7 @@ class Planning:
             for signature in signatures:
                 self._remake(signature)
 
-    # -- first plans -------------------------------------------------------------------------------------------------
+    # -- plans for signatures ------------------------------------------------------------------------------------------
 
     def learn(self, signature: Signature) -> None:
         """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
@@ -96,7 +94,7 @@ class Planning:
 
         now: even if the background cannot find it.
         """
-        if now or self._works is not None:
+        if now or self._usable_background is not None:
             self._ask(signature, Wanted.STORED, self._first_margin, now=now)
 
     def follow_known(self, signature: Signature) -> None:
@@ -110,20 +108,21 @@ class Planning:
         if state.schedule.header.get(ON_HOST) and not self.offloading.between:
             self.learn(signature)
             return
-        chosen = self._chosen(signature, Found(state.candidate))
+        chosen = self._with_plan(signature, Found(state.candidate))
         self._move(signature, state.refuse(chosen) if isinstance(chosen, str) else state.follow(*chosen))
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
-        for signature, asked, found in self.background.answers() if self.background is not None else ():
-            planned = isinstance(signature.state, plan_state.Followed)  # priced anew, or here, as the budget changed
-            stored = asked.wanted is Wanted.STORED
-            if found is None or not (stored or asked.search.limit == self.limit):
+        for signature, question, found in self.background.answers() if self.background is not None else ():
+            planned = isinstance(signature.state, plan_state.Followed)  # meanwhile, or before a cheaper one was sought
+            stored = question.wanted is Wanted.STORED
+            outdated = not stored and question.search.limit != self.limit
+            if found is None or outdated:
                 if not (planned or stored):
                     self.learn(signature)
             elif not planned:
-                self._answered(signature, asked, found)
-            elif asked.search.trace is signature.trace:
+                self._answered(signature, question, found)
+            elif question.search.trace is signature.trace:
                 self._improve(signature, found)
 
     def is_asked(self, signature: Signature) -> bool:
@@ -146,7 +145,7 @@ class Planning:
 
     def _ask(self, signature: Signature, wanted: Wanted, margin: int, *, now: bool = False) -> None:
         question = Question(wanted, self._search(signature), margin)
-        found = self._maker(now=now).ask(signature, question)
+        found = self._maker(now=now).ask(signature, question)  # None: it is answered later
         if found is not None:
             self._answered(signature, question, found)
         elif wanted is Wanted.FIRST and isinstance(state := signature.state, plan_state.Unfollowed):
@@ -159,10 +158,10 @@ class Planning:
 
     def _maker(self, *, now: bool = False) -> PlanMaker:
         """What makes plans. now: at once."""
-        return self._in_arena or (None if now else self._works) or Here()
+        return self._in_arena or (None if now else self._usable_background) or Here()
 
     @property
-    def _works(self) -> Background | None:
+    def _usable_background(self) -> Background | None:
         """The background; None if that makes no plans."""
         named = isinstance(self.policy, str) and self._in_arena is None
         return self.background if named and self.background is not None and self.background.alive else None
@@ -182,7 +181,7 @@ class Planning:
             if found.candidate is not None:
                 self._move(signature, state.store(found.candidate))
             return
-        chosen = self._chosen(signature, found)
+        chosen = self._with_plan(signature, found)
         if isinstance(chosen, str):
             self._move(signature, state.refuse(chosen))
         else:
@@ -191,17 +190,17 @@ class Planning:
             raise DoesNotFit(found.why)
 
     def _improve(self, signature: Signature, found: Found) -> None:
-        state, better = signature.state, replanning.better(signature, found.candidate)
-        if better is not None and isinstance(state, plan_state.Followed):
-            chosen = self._chosen(signature, found)
+        state, candidate = signature.state, found.candidate
+        if isinstance(state, plan_state.Followed) and candidate and replanning.is_better(signature, candidate):
+            chosen = self._with_plan(signature, found)
             if not isinstance(chosen, str):
                 self._move(signature, state.improve(*chosen))
 
-    def _leaving(self, signature: Signature, margin: int) -> Chosen | str:
+    def _choose(self, signature: Signature, margin: int) -> Chosen | str:
         """A schedule that leaves exactly this margin, with its plan; or why there is none."""
-        return self._chosen(signature, self._search(signature).keeping(margin))
+        return self._with_plan(signature, self._search(signature).leaving_exactly(margin))
 
-    def _chosen(self, signature: Signature, found: Found) -> Chosen | str:
+    def _with_plan(self, signature: Signature, found: Found) -> Chosen | str:
         """What was found, with its plan; or why nothing was.
 
         If the host has no room for its copies, neither this plan nor any later one has some.
@@ -212,7 +211,7 @@ class Planning:
         if found.plan is not None or self.offloading.reserve(plan):
             return found.candidate, plan
         question = Question(Wanted.ANEW, self._search(signature), found.candidate.margin)
-        return self._chosen(signature, self._maker(now=True).ask(signature, question) or Found(None))
+        return self._with_plan(signature, self._maker(now=True).ask(signature, question) or Found(None))
 
     def _plan(self, signature: Signature, candidate: plan_state.Candidate, *, validated: bool) -> Plan:
         """The plan by which steps follow a schedule.
@@ -223,9 +222,9 @@ class Planning:
         fills = self._parameters.keep_calls_factor * needed > limit
         everything = self.varies or (not validated and self.on_gpu) or fills
         evict = needed + candidate.margin > limit
-        how: dict[str, Any] = {"everything": everything, "evict": evict, "finds": signature.finds}
-        time = step_time(signature.trace, candidate.schedule, len(signature.op_log) * self.on_gpu)
-        return Plan(signature.trace, candidate.schedule, signature.op_log, time=time, **how)
+        trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
+        time = step_time(trace, schedule, len(op_log) * self.on_gpu)
+        return Plan(trace, schedule, op_log, everything=everything, evict=evict, finds=signature.finds, time=time)
 
     def _remake(self, signature: Signature, candidate: plan_state.Candidate | None = None) -> None:
         if isinstance(state := signature.state, plan_state.Followed):
@@ -251,18 +250,19 @@ class Planning:
             return
         match replanning.judge(state, took, self.limit, p.warm_up_steps, once=signature.first):
             case Judgement.KEPT:
-                self._kept(signature, state.keep(p.validating_steps), self.limit)
+                self._keep_plan(signature, state.keep(p.validating_steps), self.limit)
             case Judgement.ALLOCATED if state.finished:
-                self._kept(signature, state.allocate(), self.limit)
+                self._keep_plan(signature, state.allocate(), self.limit)
             case Judgement.UNSTEADY if isinstance(state, plan_state.Open):
                 then = replanning.after_unsteady(state, self._search(signature), p, took.retries, self._steady_margin)
                 self._replan(signature, state, then)
-            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.repairs <= p.max_repairs:
+            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.tried.replans <= p.max_replans:
                 self._exceeded(signature, state, took)
             case _:
                 self._move(signature, state.allocate())
 
-    def _kept(self, signature: Signature, state: plan_state.Judged, limit: int) -> None:
+    def _keep_plan(self, signature: Signature, state: plan_state.Judged, limit: int) -> None:
+        """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
         if self._in_arena is not None and not signature.first:
             better = self._in_arena.look_ahead(signature, state, limit)
             if better is not None:
@@ -288,12 +288,12 @@ class Planning:
         margin = max(excess, 2 * state.margin, int(p.least_margin * search.limit))
         found = self._in_arena.leaving(signature, state.margin, margin, search.limit, p.margins_tried)
         self.replans += found is not None
-        tried = state.tried.repair()
+        tried = state.tried.replan()
         self._move(signature, state.retry(*found, tried) if found is not None else state.finish())
 
     def _replan(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, then: Next) -> None:
         self.replans += not then.last
-        chosen = self._chosen(signature, Found(then.candidate))
+        chosen = self._with_plan(signature, Found(then.candidate))
         if isinstance(chosen, str):
             self._move(signature, state.refuse(chosen))
         else:

@@ -77,7 +77,7 @@ def after_excess(
     other step of the signature can show whether a smaller one would do. equal_excess: as of `_next`.
     """
     excess = took.nbytes - search.limit
-    tried = state.tried.repair().fail(Failure(took.ran_out, excess, state.candidate))
+    tried = state.tried.replan().fail(Failure(took.ran_out, excess, state.candidate))
     growth = p.margin_growth_once if once or took.ran_out else p.margin_growth
     more = growth * max(failure.candidate.margin for failure in tried.failures)
     margin = max(state.margin + excess, int(more), int(p.least_margin * search.limit))
@@ -91,7 +91,7 @@ def after_unsteady(state: Open, search: Search, p: PlanningParameters, retries: 
     none, it is the cheapest of those that kept to the budget. steady_margin: a new one leaves no less, as steps by a
     plan that does were steady, of whatever signature.
     """
-    tried = state.tried.repair().fail(Failure(ran_out=False, excess=0, candidate=state.candidate, retries=retries))
+    tried = state.tried.replan().fail(Failure(ran_out=False, excess=0, candidate=state.candidate, retries=retries))
     least = max(int(p.margin_growth_once * state.margin), int(p.least_margin * search.limit), steady_margin)
     margins = [(least + state.margin * k) // (1 + k) for k in (0, 1, 3)]  # nearer ones, if the first costs too much
     margins += [int(least * p.margin_growth_once**k) for k in (1, 2)]  # larger ones, where they make no other plan
@@ -112,11 +112,11 @@ def _next(
 ) -> Next:
     """The cheapest schedule not tried yet, of those found before and of those that leave the first margin.
 
-    own: the present margin. Where no schedule costs at most `most`, the next margin counts. If it is so for all, or the
-    signature was replanned too often, it is the cheapest of those that exceeded least, by `equal_excess` bytes more at
-    most; or, if steps ran out of memory by all of them, the one that leaves most.
+    own: the present margin. Where no schedule costs at most `most`, the next margin is tried. If none does at any of
+    them, or the signature was replanned too often, it is one that has failed: the cheapest of those that exceeded
+    least, or by at most `equal_excess` bytes more; if steps ran out of memory by all, the one that leaves most.
     """
-    goes_on = tried.repairs <= p.max_repairs
+    goes_on = tried.replans <= p.max_replans
     failed = [failure.candidate.schedule for failure in tried.failures]
     for margin in margins if goes_on else ():
         found, infeasible = search.leaving(margin, own, tried.infeasible_margin)
@@ -136,16 +136,16 @@ def _next(
     return Next(largest if ran_out else min(nearest, key=_cost), tried, last=True)
 
 
-def better(signature: Signature, candidate: Candidate | None) -> Candidate | None:
-    """A schedule by which a step is predicted to have at least a point less of overhead than by the signature's own.
+def is_better(signature: Signature, candidate: Candidate) -> bool:
+    """Whether a step is predicted to have at least a point less of overhead by this schedule than by the present one.
 
-    None if `candidate` is no such schedule.
+    False if the signature has no schedule yet.
     """
     own = signature.state.schedule
-    if own is None or candidate is None:
-        return None
+    if own is None:
+        return False
     now, then = (step_time(signature.trace, one, len(signature.op_log)) for one in (own, candidate.schedule))
-    return candidate if then.overhead + _POINT <= now.overhead else None
+    return then.overhead + _POINT <= now.overhead
 
 
 def _cost(candidate: Candidate) -> float:

@@ -62,9 +62,9 @@ class Search:
         found, infeasible = self.leaving(margin, 0, None) if margin else ([], None)
         if found:
             return Found(min(found, key=lambda one: one.cost), infeasible_margin=infeasible)
-        return self.keeping(0)
+        return self.leaving_exactly(0)
 
-    def keeping(self, margin: int) -> Found:
+    def leaving_exactly(self, margin: int) -> Found:
         """A schedule that leaves exactly this margin, or where it cannot, leaves it only at ops that can."""
         if self.room <= margin:
             return Found(None, "nothing is left of the budget")
@@ -125,7 +125,8 @@ class Question:
 
     def run(self) -> Found:
         """Search now."""
-        return self.search.keeping(self.margin) if self.wanted is Wanted.ANEW else self.search.first(self.margin)
+        search = self.search
+        return search.leaving_exactly(self.margin) if self.wanted is Wanted.ANEW else search.first(self.margin)
 
 
 class PlanMaker(Protocol):

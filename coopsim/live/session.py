@@ -42,7 +42,7 @@ class TrainingSession:
     bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan`
     is of an earlier start of this program with these arguments, so what does not match is planned anew. background:
     first plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans
-    are to be kept for other starts, also of the first step.
+    are to be kept for other starts of the program, that of its first step included.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -65,22 +65,22 @@ class TrainingSession:
         background: bool = False,
         keeps: bool = False,
     ) -> None:
-        self.share = memory is not None and memory.strip().endswith("%")
+        self._is_share = memory is not None and memory.strip().endswith("%")
         nbytes = amounts.parse(memory or "100%", 1 << 40)
-        limit = nbytes if memory is not None and not self.share else None
+        limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._planned = stored.Loaded(plan, cached=cached) if plan is not None else None
+        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
         in_parts = offload is not None and offload.state
-        if self._planned is not None:
-            limit = self._planned.limit(limit, share=self.share)
-            policy = self._planned.policy(policy)
-            in_parts = self._planned.hosting is not None and self._planned.hosting.state
-            offload = offload or self._planned.hosting
+        if self._plan_file is not None:
+            limit = self._plan_file.limit(limit, share=self._is_share)
+            policy = self._plan_file.policy(policy)
+            in_parts = self._plan_file.hosting is not None and self._plan_file.hosting.state
+            offload = offload or self._plan_file.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._seamless, self._tries, self._stepped = seamless, tries, stepped
-        placed, planner = Placed(arena) if arena is not None else None, Background() if background else None
-        self.planning = Planning(policy, limit, placed, background=planner)
+        placed = Placed(arena) if arena is not None else None
+        self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
         self._lists = InParts(always=in_parts)
         self._observer, self._why_none = observer.find(wait=not background)
@@ -89,7 +89,7 @@ class TrainingSession:
         self.known = KnownSignatures()
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
-        share = memory if memory is not None and self.share else ""
+        share = memory if memory is not None and self._is_share else ""
         self._learner = Learner(
             self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
         )
@@ -105,25 +105,15 @@ class TrainingSession:
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
-        if not self._device_type:
-            self._device_type = self._asked_type or device.here()
-            self.planning.run_on(self._device_type)
-        if not self._seamless or self._arena is not None:
-            self.planning.offloading.keep_steps_apart()
-        planned, self._planned = self._planned, None
-        if planned is not None:  # only now, as the ops that the program uses exist
-            self._learner.take(planned, self._device_type)
-        self._take_made()
-        if self._arena is not None and self._arena.device_type != self._device_type:
-            self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.leave_arena()
+        self._prepare()
         self._others_watch = bool(dispatch_modes())  # the observer would run ops unseen by these
         watcher = self._observer if not self._others_watch else None
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
-        start = Start(self.known.expected, candidates, self.known.signatures, hard=not self.share and not self._tries)
-        kept = self._on_host, self._lists
-        step = Step(self._device_type, self.ledger, self.planning, self._arena, start, watcher, *kept)
-        self._running = step
+        hard = not self._is_share and not self._tries
+        start = Start(self.known.expected, candidates, self.known.signatures, hard=hard)
+        self._running = step = Step(
+            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host, self._lists
+        )
         self._pace.began(time.perf_counter_ns())
         try:
             step.begin()
@@ -144,7 +134,7 @@ class TrainingSession:
             step.end(error, goes_on=self._seamless)
         finally:
             self.totals.add(step.residency)
-            if step.state.planned or (not self.share and self.limit is not None):
+            if step.state.planned or (not self._is_share and self.limit is not None):
                 self.totals.add_peaks(*(peaks or step.peaks()))
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
@@ -196,22 +186,33 @@ class TrainingSession:
         """The LiveError that was raised in the running step or, without one, in the latest that failed."""
         return self._running.failure if self._running is not None else self._failure
 
-    def _schedule_of(self, step: Step) -> Schedule | None:
-        """What a step went by to its end, on a card, at the pace of such steps; None if its time tells nothing."""
-        state = step.state
-        if not state.planned or state.signature is None or not state.signature.priced or state.signature.first:
-            return None
-        return state.signature.state.schedule if device.is_timed(self._device_type) else None
-
-    def _take_made(self) -> None:
-        """Take what was made while steps went on: the observer, and plans."""
+    def _prepare(self) -> None:
+        """Find the device of the first step, and take plans and the observer that were made since the last one."""
+        if not self._device_type:
+            self._device_type = self._asked_type or device.here()
+            self.planning.run_on(self._device_type)
+        if not self._seamless or self._arena is not None:
+            self.planning.offloading.keep_steps_apart()
+        plan_file, self._plan_file = self._plan_file, None
+        if plan_file is not None:  # only now, as the ops that the program uses exist
+            self._learner.take(plan_file, self._device_type)
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
                 self.ledger.join(self._observer)
         self.planning.take()
+        if self._arena is not None and self._arena.device_type != self._device_type:
+            self._arena, self.no_arena = None, "the script does not train on a GPU"
+            self.planning.leave_arena()
 
-    # -- figures -----------------------------------------------------------------------------------------------------
+    def _schedule_of(self, step: Step) -> Schedule | None:
+        """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""
+        state = step.state
+        if not state.planned or state.signature is None or not state.signature.priced or state.signature.first:
+            return None
+        return state.signature.state.schedule if device.is_timed(self._device_type) else None
+
+    # -- plans and figures ---------------------------------------------------------------------------------------------
 
     @property
     def no_observer(self) -> str:

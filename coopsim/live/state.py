@@ -78,7 +78,7 @@ class State:
         """Begin the step in this state. LiveError if the program cannot be followed."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an op and return its result. It has this name for what looks at the stack (Step.__torch_dispatch__)."""
+        """Run an op. It has this name for what looks at the stack (StepMode.__torch_dispatch__)."""
         raise NotImplementedError
 
     def stop(self) -> None:

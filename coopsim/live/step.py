@@ -32,7 +32,7 @@ from coopsim.live.tracked import TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe import effects
 
-_LISTS = 2  #: that an optimizer makes beside those that it has, at a time
+_LISTS = 2  #: that an optimizer makes at a time, of temporaries, each as large as the one that it updates
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Step:
             exits.enter_context(effects.on(device_type))
             ledger.count_peak()
             if lists.always or planning.limit is not None:
-                parts = Parts(self._needs_parts)
+                parts = Parts(self._decide_parts)
                 exits.callback(parts.forget)
                 parts.watch()
             residency, storages = Residency(device_type, ledger, planning.offloading.area, on_host), TrackedStorages()
@@ -159,8 +159,11 @@ class Step:
         """The largest numbers of bytes allocated and reserved in the step so far; on the CPU, 0 reserved."""
         return self.meter.most() if self.meter is not None else (self._ledger.peak_bytes, 0)
 
-    def _needs_parts(self, nbytes: int) -> bool:
-        """Whether optimizers update lists of so many bytes in parts: as the plan has it, or where there is no room."""
+    def _decide_parts(self, nbytes: int) -> bool:
+        """Decide whether optimizers update lists of so many bytes in parts: as the plan has it, or if there is no room.
+
+        Without a plan, note it for this step and, once there was no room, for all later ones.
+        """
         lists, state = self._lists, self.state
         if state.planned and state.signature is not None:
             return lists.always or bool(state.signature.trace.header.get(IN_PARTS))

@@ -185,8 +185,8 @@ class Values:
             try:
                 return execute()
             except torch.OutOfMemoryError:
-                spares = self._making is not None and self._making.spares
-                if not self.room.short(protected, tries, above=not spares):
+                gives_up = self._making is not None and self._making.can_give_up
+                if not self.room.short(protected, tries, above=not gives_up):
                     raise
             tries += 1
 

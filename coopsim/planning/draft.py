@@ -29,8 +29,12 @@ from coopsim.planning.selection import COMES, GOES, I_AFTER, I_BEFORE, I_ENDS, I
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Decisions to come back to, with the copies that go with them."""
+class Saved:
+    """Decisions to come back to, with the copies that go with them.
+
+    away, count: the rows of copies that are installed, and how many there are. is_open, back, left: of each idle
+    interval, whether values may be offloaded in it, and where a copy comes back and its value leaves, -1 for nowhere.
+    """
 
     decisions: Any
     away: Any
@@ -105,21 +109,21 @@ class Draft:
         first_of_next = ops_so_far[self.D.E[:, s.KIND] == s.END_STEP].tolist()
         return [a + int(self.D.peak[a:b].argmax()) for a, b in pairwise([0, *first_of_next])]
 
-    def taken(self) -> Taken:
+    def save(self) -> Saved:
         """The decisions as they stand, copies included."""
         D, chosen = self.D, self.chosen
         planned, is_open = (D.away.copy(), int(D.T[T_AWAYS])), chosen.idle[:, I_OPEN].copy()
-        return Taken(D.decisions.copy(), *planned, is_open, chosen.away.copy(), chosen.left.copy())
+        return Saved(D.decisions.copy(), *planned, is_open, chosen.away.copy(), chosen.left.copy())
 
-    def restore(self, to: Taken) -> None:
+    def restore(self, to: Saved) -> None:
         """Go back to these decisions, with their dry run."""
         D, chosen = self.D, self.chosen
         D.decisions[:], D.away[:], D.T[T_AWAYS] = to.decisions, to.away, to.count
         chosen.idle[:, I_OPEN], chosen.away[:], chosen.left[:] = to.is_open, to.back, to.left
         dry_run(D)
 
-    def decide_again(self, decisions: Any) -> None:
-        """Take these decisions instead, and dry-run them; copies are as they were."""
+    def set_decisions(self, decisions: Any) -> None:
+        """Replace the decisions, and dry-run them; copies stay as they are."""
         self.D.decisions[:] = decisions
         dry_run(self.D)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coopsim.planning import segments
 from coopsim.planning.draft import Draft
-from coopsim.planning.made import Begin, keep_or_cut, make_fit, with_addresses
+from coopsim.planning.fitting import Begin, keep_or_cut, make_fit, with_addresses
 from coopsim.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.planning.selection import least_bytes
 from coopsim.planning.with_copies import with_copies
@@ -49,7 +49,7 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     without(budget)
     if make_fit(draft, budget, most) and not (fits and cost <= draft.cost):
         return without
-    draft.decide_again(decisions)
+    draft.set_decisions(decisions)
     return with_cut if fits else None
 
 
@@ -67,7 +67,7 @@ def _choose_segments(draft: Draft, budget: int, most: int) -> Begin | None:
             best = draft.cost, draft.D.decisions.copy(), begin
     if best is None:
         return None
-    draft.decide_again(best[1])
+    draft.set_decisions(best[1])
     return best[2]
 
 

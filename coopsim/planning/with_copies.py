@@ -8,8 +8,8 @@ from coopsim.kernel import state as s
 from coopsim.planning.adjust_copies import make_room
 from coopsim.planning.away import Away
 from coopsim.planning.copy_prices import CopyPrices
-from coopsim.planning.draft import Draft, Taken
-from coopsim.planning.made import Begin, Remembered, keep_or_cut, with_addresses
+from coopsim.planning.draft import Draft, Saved
+from coopsim.planning.fitting import Begin, Remembered, keep_or_cut, with_addresses
 from coopsim.planning.request import Copying, ResidencyPlan
 
 _EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
@@ -94,17 +94,17 @@ def _offload(draft: Draft, budget: int, **late: bool) -> float:
     return 0.0
 
 
-def _choices(draft: Draft, begins: list[Remembered], most: int) -> list[tuple[int, Taken, Begin]]:
+def _choices(draft: Draft, begins: list[Remembered], most: int) -> list[tuple[int, Saved, Begin]]:
     """Decisions that fit, with what they cost and what they began with, the cheapest first."""
-    found: list[tuple[int, Taken, Begin]] = [
-        (draft.cost, draft.taken(), begin)
+    found: list[tuple[int, Saved, Begin]] = [
+        (draft.cost, draft.save(), begin)
         for begin in begins
         if not begin.hopeless and begin.is_made_to_fit(draft.target_bytes, most)
     ]
     return sorted(found, key=lambda one: one[0])
 
 
-def _cheapest(draft: Draft, choices: list[tuple[int, Taken, Begin]], dry_runs: int) -> ResidencyPlan | None:
+def _cheapest(draft: Draft, choices: list[tuple[int, Saved, Begin]], dry_runs: int) -> ResidencyPlan | None:
     """Of several choices, the cheapest first, the one that is cheapest once it has addresses."""
     best: ResidencyPlan | None = None
     for cost, decisions, begin in choices:

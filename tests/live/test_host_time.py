@@ -115,5 +115,5 @@ def test_a_plan_gets_the_prices_of_the_card_and_gives_way_to_one_that_gains_a_po
     assert found.overhead == 1 + sum(read[op] for op in again) / sum(read.values())
     anew = Candidate(0, schedules.find(signature.trace, "foresight-offline", budget))
     assert anew.cost < found.overhead - 0.1
-    assert replanning.better(signature, anew) is anew
-    assert replanning.better(signature, Candidate(0, found)) is None
+    assert replanning.is_better(signature, anew)
+    assert not replanning.is_better(signature, Candidate(0, found))

@@ -94,8 +94,8 @@ def test_after_steps_that_ran_out_of_memory_or_were_not_steady_only_larger_margi
     tried = PlanTrials(waiting=(candidate(0), candidate(5), candidate(9)))
     own = candidate(5)
     for failure, left in ((Failure(False, 3, own), 3), (Failure(True, 0, own), 1), (Failure(False, 0, own, 2), 1)):
-        found = tried.repair().fail(failure)
-        assert (found.repairs, found.failures, len(found.waiting)) == (1, (failure,), left)
+        found = tried.replan().fail(failure)
+        assert (found.replans, found.failures, len(found.waiting)) == (1, (failure,), left)
 
 
 @pytest.mark.parametrize(("state", "took", "judgement"), [

@@ -15,20 +15,20 @@ from coopsim.trace.measure import peak_bytes
 def planned(size, room, **parameters):
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
-    kind = Signature(trace, [], 1, peak_bytes(trace, 512))
+    signature = Signature(trace, [], 1, peak_bytes(trace, 512))
     planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
-    planning.learn(kind)
-    return kind, planning
+    planning.learn(signature)
+    return signature, planning
 def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
-    kind, planning = planned(size, room, **parameters)
+    signature, planning = planned(size, room, **parameters)
     limit, found, infeasible = planning.limit, [], None
     for _ in range(steps):
-        state, margin = kind.state, kind.state.margin / limit
+        state, margin = signature.state, signature.state.margin / limit
         infeasible = infeasible if state.finished else state.tried.infeasible_margin
         found.append({"margin": margin, "cost": state.schedule.overhead, "schedule": id(state.schedule)})
         n = calls(margin)
-        planning.validate(kind, StepTook(int(taken(margin) * limit), False, n, n * retries))
-    return found, kind.state.validated, infeasible / limit if infeasible else None
+        planning.validate(signature, StepTook(int(taken(margin) * limit), False, n, n * retries))
+    return found, signature.state.validated, infeasible / limit if infeasible else None
 """
 
 
@@ -36,7 +36,7 @@ def costs(found: list[dict[str, Any]]) -> list[float]:
     return [plan["cost"] for plan in found]
 
 
-def test_a_plan_is_mended_until_steps_keep_to_the_budget(child: Runner) -> None:
+def test_a_signature_is_replanned_until_steps_keep_to_the_budget(child: Runner) -> None:
     """A step takes 6 % of the budget more than its plan."""
     found, validated, infeasible = child(REPLAN + "answer(replanned(lambda margin: 1.06 - margin))")
     assert validated
@@ -66,12 +66,13 @@ def test_where_no_plan_keeps_to_it_the_cheapest_serves(child: Runner) -> None:
 def test_where_steps_run_out_of_memory_by_all_plans_the_one_that_leaves_most_serves(child: Runner) -> None:
     """And the plan file says that they are not steady: by how much they are over is not known."""
     text = """
-kind, planning = planned(size=4, room=1.1)
+signature, planning = planned(size=4, room=1.1)
 tried = []
 for _ in range(16):
-    tried.append(kind.state.margin)
-    planning.validate(kind, StepTook(0, ran_out=True))
-answer([kind.state.margin == max(tried), kind.state.finished, kind.state.allocating > 3, len(set(tried)) > 2])
+    tried.append(signature.state.margin)
+    planning.validate(signature, StepTook(0, ran_out=True))
+state = signature.state
+answer([state.margin == max(tried), state.finished, state.allocating > 3, len(set(tried)) > 2])
 """
     assert child(REPLAN + text) == [True] * 4
 
@@ -79,7 +80,7 @@ answer([kind.state.margin == max(tried), kind.state.finished, kind.state.allocat
 STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
-def test_a_plan_is_mended_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
+def test_a_signature_is_replanned_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
     """They do once 3 % are left of the budget. The first steps by each plan may shape the allocator's segments."""
     found, validated, _ = child(REPLAN + STEADY.format(0.03, 1, 1e18))
     assert validated
@@ -103,21 +104,21 @@ ALTERNATING = """
 def alternating(steady):
     trace = synth.unet(8)
     limit = int(1.3 * schedules.least(trace).nbytes)
-    kinds = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
+    signatures = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
     planning = Planning("foresight-offline", limit, None, PlanningParameters(retry_ns=1e18))
-    for kind in kinds:
-        planning.learn(kind)
+    for signature in signatures:
+        planning.learn(signature)
     found = []
     for i in range(30):
-        calls = int(i >= steady and kinds[i % 2].state.margin < 0.03 * limit)
-        planning.validate(kinds[i % 2], StepTook(limit, False, calls, calls))
-        state = kinds[i % 2].state
+        calls = int(i >= steady and signatures[i % 2].state.margin < 0.03 * limit)
+        planning.validate(signatures[i % 2], StepTook(limit, False, calls, calls))
+        state = signatures[i % 2].state
         found.append((round(state.margin / limit, 2), state.validated, state.allocating))
     return found[-2:]
 """
 
 
-def test_plans_of_steps_that_take_turns_are_mended_also_once_validated(child: Runner) -> None:
+def test_plans_of_steps_that_take_turns_are_replanned_also_once_validated(child: Runner) -> None:
     """Each gives back the allocator's cache until its plan leaves 3 % of the budget: at once, or from step 8 on."""
     found = child(REPLAN + ALTERNATING + "answer([alternating(0), alternating(8)])")
     assert found == [[[0.04, True, 0]] * 2, [[0.02, False, 3]] * 2]
@@ -135,14 +136,16 @@ class Later:
 def repriced(background):
     trace = synth.chain(24)
     trace = replace(trace, cost_ns=trace.cost_ns * 100)
-    kind = Signature(trace, [], 1, peak_bytes(trace, 512), priced=False)
+    signature = Signature(trace, [], 1, peak_bytes(trace, 512), priced=False)
     planning = Planning("foresight-offline", int(1.5 * schedules.least(trace).nbytes), None, background=background)
-    planning.learn(kind)
+    planning.learn(signature)
     planning.take()
-    planning.reprice(kind, {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}, "")
-    found = [kind.state.schedule.overhead, kind.plan.time.gpu_overhead]
+    read = {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}
+    planning.reprice(signature, read, "")
+    found = [signature.state.schedule.overhead, signature.plan.time.gpu_overhead]
     planning.take()
-    return [*found, kind.state.schedule.overhead, kind.plan.time.gpu_overhead, kind.state.validated, kind.priced]
+    state = signature.state
+    return [*found, state.schedule.overhead, state.plan.time.gpu_overhead, state.validated, signature.priced]
 """
 
 
@@ -182,17 +185,17 @@ def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Run
     text = """
 from coopsim.live.plan_state import Unplanned
 trace = synth.chain(24)
-kind, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
+signature, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
 planning = Planning("foresight-offline", limit, None)
-planning.learn(kind)
-kind.move_on(kind.state.finish())
-found = [kind.state.schedule.overhead, kind.state.finished]
-planning.rebudget(limit, [kind])
-same = kind.state.finished
-planning.rebudget(2 * limit, [kind])
-found += [same, kind.state.schedule.overhead, kind.state.finished]
-planning.rebudget(limit // 9, [kind])
-answer([*found, kind.plan, bool(kind.state.why), isinstance(kind.state, Unplanned)])
+planning.learn(signature)
+signature.move_on(signature.state.finish())
+found = [signature.state.schedule.overhead, signature.state.finished]
+planning.rebudget(limit, [signature])
+same = signature.state.finished
+planning.rebudget(2 * limit, [signature])
+found += [same, signature.state.schedule.overhead, signature.state.finished]
+planning.rebudget(limit // 9, [signature])
+answer([*found, signature.plan, bool(signature.state.why), isinstance(signature.state, Unplanned)])
 """
     before, *states, after, finished, plan, why, unplanned = child(REPLAN + text)
     assert states == [True, True]

@@ -67,8 +67,8 @@ class Fails(probe.Probe):
 def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.CaptureFixture[str]) -> None:
     named, found = Fails(), ProcessReport()
     named.name = "growth"
-    probe.make([named], found)
+    probe.fill([named], found)
     assert found.lost == {"growth": "RuntimeError: no figures"}
     assert "Traceback" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="no figures"):
-        probe.make([Fails()], found)
+        probe.fill([Fails()], found)

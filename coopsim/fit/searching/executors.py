@@ -161,7 +161,7 @@ def _in_budget(script: Script, running: Running | None) -> Report:
     """Run a script under `live`, up to three times, until most steps go by plan; its peak is that of all runs.
 
     Each run goes on with the plans of the one before, as starts of `live run` do. So a plan that a step has exceeded is
-    mended and tried, also where the script takes few steps.
+    replanned and tried, also where the script takes few steps.
     """
     told = json.loads(script.told)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:

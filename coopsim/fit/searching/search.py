@@ -97,8 +97,8 @@ class Search:
             command = batches.by_default(script.command)
         else:
             command = Batch(script.command, self._wanted).command(self._wanted)
-        told = rows.Growing(say).add
-        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), told=told)
+        on_found = rows.Growing(say).add
+        self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), on_found=on_found)
         self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
         self._executor = executor
         self._first = first
@@ -115,7 +115,7 @@ class Search:
         """
         with self._started() as folder:
             self._survey = survey = self._trials.survey(folder / "requests.npy")
-            self._note_what_it_rests_on(survey, folder)
+            self._note_basis(survey, folder)
             batch = self._batch(survey)
             self._fits = self._judge_as_it_is(survey)
             with self._limited():
@@ -133,54 +133,6 @@ class Search:
         """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.script.run raises."""
         with self._started() as folder:
             return self._trials.survey(folder / "requests.npy")
-
-    @contextmanager
-    def _started(self) -> Iterator[Path]:
-        """Within the context, runs can be made; give a folder for their files."""
-        with (
-            executors.opened(self._executor) as self._trials.execute,
-            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
-        ):
-            yield Path(folder)
-
-    def _note_what_it_rests_on(self, survey: Survey, folder: Path) -> None:
-        """Add notes on how long the script ran, and on masks, with whose other bound it may be run again."""
-        if survey.report.replay is not None:
-            ran, steps = survey.report.steps, survey.report.replay["steps"]
-            self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-        self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
-        self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
-
-    def stop(self) -> None:
-        """Kill the runs under way, and start no more; it may be called from any thread, and again."""
-        self._trials.stop()
-
-    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
-        if batch is None:
-            self._trials.notes.append(_NO_BATCH)
-        self._try_each(case, batch)
-        works = self._trials.found.values()
-        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
-        if len({remedy.kind for remedy in works}) < enough:
-            drive(self._trials, case.survey, combine.propose(case, batch))
-        near = None if self._trials.found else combine.strongest(case, batch)
-        near = near and self._trials.nearest(near, case.survey)
-        done = self.so_far()
-        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
-            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
-        return done
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Within the context, kill the runs when the time limit passes."""
-        left = max(self._ends - time.monotonic(), 0.0)
-        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     def so_far(self, *, interrupted: bool = False) -> Fit:
         """Return the result so far, at the end of the search or after an interrupt.
@@ -213,10 +165,60 @@ class Search:
             failed=self._survey.report.out_of_memory if self._survey.report.outcome == "oom" else None,
         )
 
+    def stop(self) -> None:
+        """Kill the runs under way, and start no more; it may be called from any thread, and again."""
+        self._trials.stop()
+
+    @contextmanager
+    def _started(self) -> Iterator[Path]:
+        """Within the context, runs can be made; give a folder for their files."""
+        with (
+            executors.opened(self._executor) as execute,
+            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
+        ):
+            self._trials.run_by(execute)
+            yield Path(folder)
+
+    def _note_basis(self, survey: Survey, folder: Path) -> None:
+        """Note what the verdict rests on: if sizes depend on masks, on a run with their other bound, too."""
+        if survey.report.replay is not None:
+            ran, steps = survey.report.steps, survey.report.replay["steps"]
+            self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
+        self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+        self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
+
+    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
+        """Try the kinds of remedy, and combinations if few work; if none does, run the strongest in memory enough."""
+        if batch is None:
+            self._trials.notes.append(_NO_BATCH)
+        self._try_each(case, batch)
+        works = self._trials.found.values()
+        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
+        if len({remedy.kind for remedy in works}) < enough:
+            drive(self._trials, case.survey, combine.propose(case, batch))
+        near = None if self._trials.found else combine.strongest(case, batch)
+        near = near and self._trials.nearest(near, case.survey)
+        done = self.so_far()
+        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
+            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
+        return done
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Within the context, kill the runs when the time limit passes."""
+        left = max(self._ends - time.monotonic(), 0.0)
+        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def _judge_as_it_is(self, survey: Survey) -> bool:
         """Return whether the unchanged script fits, from the first run, or from one on the card where that decides.
 
-        Of a script that adapts to what the card has, the survey is that of the second run from then on.
+        Of a script that adapts to what the card has, the survey is that of the second run from then on (`so_far`).
         """
         total, first = self._trials.script.total_bytes, survey.report
         if first.host_ran_out:
@@ -258,9 +260,9 @@ class Search:
         kinds = order.kinds(case, batch, together=self._jobs > 1)
         if not self._first:
             kinds = order.by_gain(kinds, case.over_bytes)
-        at_once = self._jobs if self._first else len(kinds)
-        for i in range(0, len(kinds), at_once):
-            self._try(case, [kind.proposals for kind in kinds[i : i + at_once]])
+        together = self._jobs if self._first else len(kinds)
+        for i in range(0, len(kinds), together):
+            self._try(case, [kind.proposals for kind in kinds[i : i + together]])
             if self._first and self._trials.found:
                 return
 
@@ -272,6 +274,7 @@ class Search:
             pass
 
     def _larger(self, batch: Batch) -> Largest:
+        """Search for the largest batch that fits, from the wanted one; the latter if the time limit passes before."""
         trials = self._trials
         script = replace(trials.script, quiet=True)
         tried: dict[int, Report] = {}

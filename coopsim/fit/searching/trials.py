@@ -47,7 +47,7 @@ class Trials:
     first: Report | None = None
     requests: Path | None = None  #: the file of the requests of the unchanged script (script/watching/requests.py)
     reports: dict[Changes, Report] = field(default_factory=dict)  #: the last report of a run with changes
-    told: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
+    on_found: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
     copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -56,8 +56,9 @@ class Trials:
         """The bytes of the card that a remedy may use: its memory less the headroom."""
         return int(self.script.total_bytes * (1 - HEADROOM))
 
-    def _is_over(self) -> bool:
-        return self.stopped
+    def run_by(self, execute: Local) -> None:
+        """Run scripts by this from now on."""
+        self.execute = execute
 
     def stop(self) -> None:
         """Kill the runs under way, and start no more; it may be called again."""
@@ -141,14 +142,14 @@ class Trials:
             try:
                 report = self.judged(self._executed(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
-                if self._is_over():  # the run was killed by `stop`
+                if self._is_over():  # `stop` has killed the run
                     return None
                 self.failed[changes] = str(e)
                 ended(f"fails: {e}")
                 return None
             self.reports[changes] = report
-            taken = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
-            ended(taken + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
+            said = f"fits, {human(report.peak_device_bytes)}" if report.outcome == "ok" else "out of memory"
+            ended(said + ("" if report.outcome == "oom" or works(report, changes) else ", but hardly a step by plan"))
             return report
 
     def _executed(self, script: Script, texts: Mapping[str, str] | None) -> Report:
@@ -160,6 +161,10 @@ class Trials:
             return report
         seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
         return unwatched.merged(seen, report)
+
+    def _is_over(self) -> bool:
+        """Whether no more runs are started, asked anew: another thread may have called `stop`."""
+        return self.stopped
 
     def judged(
         self, report: Report, changes: Changes, command: tuple[str, ...] = (), *, printed: bool = False
@@ -266,7 +271,7 @@ class Trials:
         if counts:
             with self._lock:
                 self.found[done.key] = done
-                self.told(done)
+                self.on_found(done)
         return done
 
     def run_once(

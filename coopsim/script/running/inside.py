@@ -138,12 +138,12 @@ class _Process:
     def dynamo(self, _: ModuleType) -> None:
         """Watch torch.compile; called when torch._dynamo has been imported."""
         if self._watch is not None:
-            self._watch.dynamo()
+            self._watch.watch_dynamo()
 
     def kernels(self, _: ModuleType) -> None:
         """Watch Inductor's kernels; called when its launcher (triton_heuristics) has been imported."""
         if self._watch is not None:
-            self._watch.kernels()
+            self._watch.watch_kernels()
 
     def uncaught(self, kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
         """Note the error that ends the script; replaces sys.excepthook."""

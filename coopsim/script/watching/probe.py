@@ -32,7 +32,7 @@ class Probe:
         """Fill its fields of the process's report; called once, at the end, in a process that used the GPU."""
 
 
-def make(probes: "list[Probe]", found: ProcessReport) -> None:
+def fill(probes: "list[Probe]", found: ProcessReport) -> None:
     """Let all probes fill their parts of a report; those that fail go into `lost`.
 
     Raises what one without a name raises.

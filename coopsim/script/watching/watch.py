@@ -96,24 +96,24 @@ class Watch:
             one.install()
         call_when_initialized(self._device_is_up)
 
-    def dynamo(self) -> None:
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps so far, of the first optimizer that stepped."""
+        return self._steps.count
+
+    def watch_dynamo(self) -> None:
         """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
         if self._traced:
             inductor.watch_buffers(self.recorder)
 
-    def kernels(self) -> None:
+    def watch_kernels(self) -> None:
         """Start to record Inductor's kernels, if a trace is wanted; else do nothing.
 
         To be called once, when Inductor's launcher (triton_heuristics) has been imported.
         """
         if self._traced:
             inductor.watch_kernels(self.recorder)
-
-    @property
-    def steps(self) -> int:
-        """The number of optimizer steps so far, of the first optimizer that stepped."""
-        return self._steps.count
 
     def forget(self) -> None:
         """Stop watching, because this process is a fork."""
@@ -131,7 +131,7 @@ class Watch:
         found.versions = {name: sys.modules[name].__version__ for name in _VERSIONS if name in sys.modules}
         found.unmet = self._unmet()
         if found.used:
-            probe.make(self._probes, found)
+            probe.fill(self._probes, found)
 
     def _device_is_up(self) -> None:
         if allocator.unmet():

@@ -1,4 +1,4 @@
-"""What plans are made of: what to begin with, how it is made to fit, and the addresses of what it asks for."""
+"""Makes a draft fit: what its decisions begin with, how they are changed until all steps fit, and the addresses."""
 
 from collections.abc import Callable
 
@@ -7,28 +7,29 @@ import numpy as np
 from coopsim.planning.adjust_copies import prefetch, take_back
 from coopsim.planning.away import Away
 from coopsim.planning.cut import decide_at
-from coopsim.planning.draft import Draft, Taken
+from coopsim.planning.draft import Draft, Saved
 from coopsim.planning.dry_run_state import D_COST, Q_BYTES, Q_VALUE, T_AWAYS
 from coopsim.planning.place import place
 from coopsim.planning.prune import prune
 from coopsim.planning.request import ResidencyPlan
 from coopsim.planning.select import select
 
-Begin = Callable[[int], float]  # decisions to begin with in a budget; the least that then can be, negative: none
+#: Gives the draft decisions to begin with in a budget, and returns a lower bound of the cost; negative: nothing fits.
+Begin = Callable[[int], float]
 
 _TRIES = 8
 _GIVEN_AWAY = 0.001  # of the budget, if addresses are not found within it; twice as much the next time
 
 
 class Remembered:
-    """A begin that is asked for the same budget again, and is then not made again; and whether it is hopeless.
+    """A begin that keeps its decisions for the latest budget, and knows whether it is hopeless.
 
     waits: ops may wait for its copies.
     """
 
     def __init__(self, draft: Draft, begin: Begin, *, waits: bool) -> None:
         self._draft, self._begin, self.waits = draft, begin, waits
-        self._known: tuple[int, float, Taken] | None = None
+        self._known: tuple[int, float, Saved] | None = None
         self.hopeless = False  # nothing fits from it, however many dry runs there are
 
     def __call__(self, budget: int) -> float:
@@ -36,7 +37,7 @@ class Remembered:
             self._draft.restore(self._known[2])
             return self._known[1]
         least = self._begin(budget)
-        self._known = budget, least, self._draft.taken()
+        self._known = budget, least, self._draft.save()
         return least
 
     def is_made_to_fit(self, budget: int, most: int) -> bool:
@@ -52,9 +53,9 @@ class Remembered:
 
 
 def keep_or_cut(draft: Draft, budget: int, *, with_cut: bool) -> float:
-    """All values stay; with a cut, but for what is cheapest where each step takes most. The least that then can be.
+    """A begin: all values stay; with a cut, but for what is cheapest to be without where each step takes most.
 
-    Negative if nothing fits. It is the sum over the steps: no bound where a step needs what one before it has made.
+    Its bound is the sum over the steps, and is none where a step needs what one before it has made.
     """
     draft.keep_all()
     draft.run()
