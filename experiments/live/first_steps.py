@@ -208,6 +208,8 @@ def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int)
         steady = plan_file.load(kept).header.steady
         told |= {"cached": True} if steady else {"arena_bytes": memory}
         then = figures(server.ran(file, arguments, told), memory)
+    if not then.get("planned_steps"):
+        then["calls_last"] = None  # no step shows it
     keys = {"calls_last": "calls", "later": "later", "predicted_overhead": "overhead", "why": "why"}
     return row | {"next": "plans" if steady else "arena"} | {f"next_{keys[k]}": then.get(k) for k in keys}
 
@@ -247,10 +249,7 @@ def rows(names: list[str]) -> Iterator[Row]:
 
 def read() -> list[dict[str, str]]:
     """The rows that there are."""
-    if not OUT.exists():
-        return []
-    with OUT.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(OUT.read_text(encoding="utf-8").splitlines() if OUT.exists() else []))
 
 
 def table(rows: list[dict[str, str]]) -> str:
