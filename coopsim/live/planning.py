@@ -281,15 +281,13 @@ class Planning:
         search, p, once = self._search(signature), self._parameters, signature.first
         if self._in_arena is None:
             equal = p.equal_excess_bytes if self.on_gpu else 0
-            then = replanning.after_excess(state, search, p, took, once=once, equal_excess=equal)
-            self._replan(signature, state, then)
+            self._replan(
+                signature, state, replanning.after_excess(state, search, p, took, once=once, equal_excess=equal)
+            )
             return
-        excess = took.nbytes - search.limit if once else 0  # of a block beside the arena: what lacked was a hole for it
-        margin = max(excess, 2 * state.margin, int(p.least_margin * search.limit))
-        found = self._in_arena.leaving(signature, state.margin, margin, search.limit, p.margins_tried)
+        found = self._in_arena.after_excess(signature, state, took, search.limit, p, once=once)
         self.replans += found is not None
-        tried = state.tried.replan()
-        self._move(signature, state.retry(*found, tried) if found is not None else state.finish())
+        self._move(signature, state.retry(*found, state.tried.replan()) if found is not None else state.finish())
 
     def _replan(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, then: Next) -> None:
         self.replans += not then.last

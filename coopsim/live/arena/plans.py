@@ -6,9 +6,11 @@ from weakref import WeakSet
 
 from coopsim.live.arena.placed import Placed
 from coopsim.live.make import PLACINGS, make, more_to_leave
+from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
 from coopsim.live.plan_state import Candidate, Followed
+from coopsim.live.replanning import StepTook
 from coopsim.live.search import Found, Question, Search, Wanted
 from coopsim.live.signatures import Signature
 
@@ -41,6 +43,17 @@ class PlacedPlans:
         margin = question.margin if question.wanted is Wanted.ANEW else signature.state.margin
         made = self._make(signature, margin, question.search.limit)
         return Found(None, made) if isinstance(made, str) else Found(made[0], plan=made[1])
+
+    def after_excess(
+        self, signature: Signature, state: Followed, took: StepTook, limit: int, p: PlanningParameters, *, once: bool
+    ) -> Chosen | None:
+        """Another plan, after a step that found no place in the arena, or took more than the budget with it; or None.
+
+        once: no other step has this signature.
+        """
+        excess = took.nbytes - limit if once else 0  # of a block beside the arena: what lacked was a hole for it
+        margin = max(excess, 2 * state.margin, int(p.least_margin * limit))
+        return self.leaving(signature, state.margin, margin, limit, p.margins_tried)
 
     def leaving(self, signature: Signature, own: int, margin: int, limit: int, tries: int) -> Chosen | None:
         """A plan with this margin; if that has none, with `tries` margins in all, each nearer to the present, `own`."""
