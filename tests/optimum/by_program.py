@@ -2,7 +2,7 @@
 
 from coopsim.kernel import state as s
 from coopsim.optimum.model_copies import ModelWithCopies
-from coopsim.planning import made
+from coopsim.planning import fitting
 from coopsim.planning.draft import Draft
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY, IterationStart, PlanRequest, ResidencyPlan
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_VALUE
@@ -17,7 +17,7 @@ class ByProgram:
     def __call__(self, request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         draft = Draft(request, start)
         self.decide(draft)
-        return made.with_addresses(draft, lambda _: -1.0, 1)
+        return fitting.with_addresses(draft, lambda _: -1.0, 1)
 
     def is_one(self, column: int | None) -> bool:
         return column is not None and self.point[column] > 0.5
