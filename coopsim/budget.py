@@ -41,6 +41,11 @@ def parse(text: object, peak_bytes: int | None, what: str = "budget") -> int:
     return int(nbytes)
 
 
+def is_share(text: str) -> bool:
+    """Whether a budget is a share of a peak, such as `50%`, and no amount."""
+    return text.strip().endswith("%")
+
+
 def parse_list(text: object) -> list[str]:
     """A comma-separated list, with ranges of percentages FROM:TO:STEP, both ends included.
 

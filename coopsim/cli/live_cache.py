@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coopsim import budget
 from coopsim.cli.live_script import a_gpu_is_here, hosting_of, no_arena
 from coopsim.phantom.build import cache_folder
 from coopsim.progress import note
@@ -66,7 +67,7 @@ def without_arena(file: str) -> None:
 
 def can_plan(args: argparse.Namespace) -> bool:
     """Return whether `planned` knows the card, and a budget in bytes."""
-    return _card(args) is not None and not args.memory.strip().endswith("%")
+    return _card(args) is not None and not budget.is_share(args.memory)
 
 
 def planned(args: argparse.Namespace, told: dict[str, Any], why: str) -> dict[str, Any] | None:
@@ -75,7 +76,6 @@ def planned(args: argparse.Namespace, told: dict[str, Any], why: str) -> dict[st
     Returns `told` with the plan, to start the script by; None, after a note that says why, if there is none. why: a
     step without a plan has failed.
     """
-    from coopsim import budget
     from coopsim.cli import live_plan
 
     note(f"{why}: planning its steps, to start the script again by a plan (--no-cache: stop here)")

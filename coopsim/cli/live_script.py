@@ -40,7 +40,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     schedules.recomputing(args.policy)
     if args.gpu is not None:
         profiles.get(args.gpu)
-        if args.memory and not args.memory.strip().endswith("%"):
+        if args.memory and not budget.is_share(args.memory):
             memory.no_more_than(args.gpu, budget.parse(args.memory, None, "--memory"), f"--memory {args.memory}")
     planned_bytes = 0
     if told.get("plan"):
@@ -121,7 +121,7 @@ def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:
 
 def wants_arena(args: argparse.Namespace) -> bool:
     """Return whether the flags ask for an arena. Raises CoopsimError if they do, and it is not possible."""
-    if args.arena and args.memory and args.memory.strip().endswith("%"):
+    if args.arena and args.memory and budget.is_share(args.memory):
         raise CoopsimError(f"--arena: {args.memory} is not known beforehand; give --memory an amount, such as 8GiB")
     if args.arena and (why := no_arena()):
         raise CoopsimError(f"--arena: {why}")

@@ -65,7 +65,7 @@ class TrainingSession:
         background: bool = False,
         keeps: bool = False,
     ) -> None:
-        self._is_share = memory is not None and memory.strip().endswith("%")
+        self._is_share = memory is not None and amounts.is_share(memory)
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
