@@ -188,7 +188,7 @@ class Shares:
         if base == "rsub" and isinstance(first, Kept) and args[1:] == (1,):
             return first
         if func.overloadpacket in _PUTS:
-            return put(*args[:3], self.of(args[2]))
+            return put(args[0], args[1], args[2], self.of(args[2]))
         if isinstance(first, Choice) and len(args) > 1 and isinstance(args[1], int):
             return moved(base, first, args[1], kwargs)
         return None

@@ -93,6 +93,43 @@ def devices(command: Sequence[str], variables: Mapping[str, str]) -> int:
     return PER_NODE if "__multi_gpu" in words or (asked is not None and int(asked[1]) > 1) else 1
 
 
+def with_ranks(command: Sequence[str], nodes: int, per_node: int) -> tuple[str, ...] | None:
+    """Return a launcher's command, told to start `per_node` ranks on each of `nodes` machines; None if it is none.
+
+    >>> with_ranks(("torchrun", "--standalone", "--nproc-per-node", "4", "a.py", "--nnodes=1"), 2, 8)
+    ('torchrun', '--nnodes=2', '--nproc-per-node', '8', 'a.py', '--nnodes=1')
+    >>> with_ranks(("accelerate", "launch", "--num_processes=2", "a.py"), 1, 4)
+    ('accelerate', 'launch', '--num_processes=4', 'a.py')
+    """
+    words = list(command)
+    if Path(words[0]).name == "torchrun":
+        first = 1
+    elif is_one(words):
+        first = 3
+    elif Path(words[0]).name == "accelerate" and words[1:2] == ["launch"]:
+        first = 2
+    else:
+        return None
+    if first == 2 or words[first - 1] == "accelerate.commands.launch":
+        wanted = {"--num_processes": nodes * per_node, "--num_machines": nodes}
+    else:
+        wanted = {"--nproc-per-node": per_node, "--nnodes": nodes}
+    last = next(
+        (i for i, word in enumerate(words) if i >= first and (word.endswith(".py") or word == "-m")), len(words)
+    )
+    own = [word for word in words[first:last] if nodes == 1 or word != "--standalone"]
+    for option, number in wanted.items():
+        name = option.replace("-", "_")
+        at = next((i for i, word in enumerate(own) if word.partition("=")[0].replace("-", "_") == name), None)
+        if at is not None and "=" in own[at]:
+            own[at] = f"{own[at].partition('=')[0]}={number}"
+        elif at is not None:
+            own[at + 1 : at + 2] = [str(number)]
+        elif number > 1:
+            own.insert(0, f"{option}={number}")
+    return (*words[:first], *own, *words[last:])
+
+
 def read(folder: str, given: Mapping[str, str]) -> Launch | None:
     """Return what a launcher wrote to `folder`; None if the command started no workers.
 
