@@ -22,8 +22,8 @@ def nccl_bytes(given: str | None) -> int | None:
 
 
 def by_kind(report: "Report") -> list[tuple[str, str]]:
-    """Return the row on what a rank's memory is used for; [] for a program without ranks."""
-    if not report.ranks or not any(report.peak_by_kind.values()):
+    """Return the row on what the memory at the peak is used for; [] if that is not known."""
+    if not any(report.peak_by_kind.values()):
         return []
     kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
     return [("of it", ", ".join(f"{kind.replace('_', ' ')} {human(nbytes)}" for kind, nbytes in kinds.items()))]
