@@ -86,7 +86,6 @@ class Plan:
         self.finds = frozenset(finds)
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
-        self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1
         self._before: dict[int, list[PlanAction]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
