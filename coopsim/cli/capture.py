@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
         passes=args.passes,
         masks=args.masks,
         workspaces=args.workspaces,
+        name=args.name,
     )
     capture(job, note)
     note(f"wrote {args.output}")
