@@ -35,8 +35,8 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
 
     progress is called with short lines of text. The trace is written only if everything succeeds.
 
-    Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it cannot be recorded, PhantomError
-    if torch, its CUDA build or a C compiler is missing.
+    Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
+    cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
     """
     job = job.absolute()
     _check(job)

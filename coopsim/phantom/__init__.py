@@ -14,7 +14,16 @@ from coopsim.phantom.workspaces import Choice, by_rule
 #: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
 
-__all__ = ["ENDLESS", "Choice", "NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "environment", "profiles"]
+__all__ = [
+    "ENDLESS",
+    "Choice",
+    "NoCudaTorchError",
+    "PhantomError",
+    "Profile",
+    "compiler_caches",
+    "environment",
+    "profiles",
+]
 
 
 def environment(
@@ -27,10 +36,10 @@ def environment(
 ) -> dict[str, str]:
     """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 
-    `total_bytes` is the card's memory, its own by default. Without `limit` programs are told so, but memory does not run
-    out there. A process sees `devices` such cards, and is meant to use one
-    of them, as a rank does. `workspaces` says what cuDNN asks for (workspaces.py). Compiles the libraries at first use.
-    Raises PhantomError if that is not possible here.
+    `total_bytes` is the card's memory, its own by default. Without `limit` programs are told so, but memory does not
+    run out there. A process sees `devices` such cards, and is meant to use one of them, as a rank does. `workspaces`
+    says what cuDNN asks for (workspaces.py). Compiles the libraries at first use. Raises PhantomError if that is not
+    possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
