@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
         passes=args.passes,
         masks=args.masks,
         workspaces=args.workspaces,
+        limit=args.limit,
         name=args.name,
     )
     capture(job, note)

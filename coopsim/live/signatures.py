@@ -29,7 +29,7 @@ class Signature:
     peak_bytes: of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to
     the storage in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
     from_first: by number of a storage that a step after the first finds, its number in the trace of the first.
-    finds: such storages of a first step. priced: whether the trace has the costs of the device that steps run on.
+    finds: such storages of a first step.
     """
 
     trace: Trace
@@ -41,16 +41,11 @@ class Signature:
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
     from_first: Mapping[int, int] = field(default_factory=dict)
     finds: set[int] = field(default_factory=set)
-    priced: bool = True
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
     def move_on(self, state: PlanState) -> None:
         """The plan is in this state from now on. Planning alone says so."""
         self.state = state
-
-    def reprice(self, trace: Trace) -> None:
-        """Take the trace with the costs of the device that steps run on."""
-        self.trace, self.priced = trace, True
 
     @property
     def plan(self) -> Plan | None:

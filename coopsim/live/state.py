@@ -3,7 +3,7 @@
 The observer is compiled code that follows plans on Python's behalf.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -100,10 +100,6 @@ class State:
 
     def storage(self, _number: int) -> Callable[[], Any] | None:
         """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
-        return None
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed; None if they were not."""
         return None
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
