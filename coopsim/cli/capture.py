@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
         passes=args.passes,
         masks=args.masks,
         workspaces=args.workspaces,
+        limit=args.limit,
     )
     capture(job, note)
     note(f"wrote {args.output}")

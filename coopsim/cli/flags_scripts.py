@@ -72,6 +72,11 @@ def capture(p: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="take temporaries by op from this file, as a real GPU's allocator saw them",
     )
+    p.add_argument(
+        "--limit",
+        action="store_true",
+        help="fail (exit code 3) where the card's memory runs out (default: a step may take more than the card has)",
+    )
     _precision(p, "as a file sets it, tf32 for a reference model, which is trained in it, too")
     p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
     p.add_argument(

@@ -97,12 +97,11 @@ class Budget:
 
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
         of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.
-        host_measured: whether the host's are measured, as steps wait for it; else a model's. step_ns: what steps by the
-        last plan took on a card, the median; None without any. prices: what the costs of ops rest on.
-        unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer: why every
-        op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan
-        does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for
-        copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
+        step_ns: what steps by the last plan took on a card, the median; None without any. prices: what the costs of ops
+        rest on. unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer:
+        why every op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the
+        last plan does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area
+        for copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
         return report(self.session)
 
@@ -123,7 +122,6 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "device_calls": totals.device_calls,
         "predicted_overhead": time.overhead if time else None,
         "predicted_ns": time.row() if time else None,
-        "host_measured": bool(time and time.host_measured),
         "step_ns": session.step_ns,
         "prices": session.prices,
         "policy": session.policy if isinstance(session.policy, str) else session.policy.name,

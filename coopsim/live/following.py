@@ -4,12 +4,11 @@ The plan's op log has an entry for each op, and a row says what to do there (pla
 on the same sizes have one signature (signatures.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from coopsim.live import device
 from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Follow, RanOp
@@ -48,16 +47,10 @@ class Following(State):
         return self._follow.take_over(before)
 
     def start(self) -> None:
-        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed.
-
-        If the signature's ops are to be priced, and most of them are to come, Python follows alone, and times them.
-        """
+        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
         context, follow = self._context, self._follow
         context.room.go_by_plan(self._movable)
-        if not self.signature.priced and follow.at <= self.signature.decided:
-            follow.begin(None, device.times(context.residency.device_type))
-        else:
-            follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
+        follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
 
@@ -142,10 +135,6 @@ class Following(State):
     def storages(self) -> Iterable[TrackedStorage]:
         """The tracked storages of the plan so far."""
         return self._follow.storages.values()
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed."""
-        return self._follow.read_times()
 
     def _movable(self) -> Iterable[TrackedStorage]:
         return self.storages if self._follow.observed is None else ()

@@ -128,10 +128,7 @@ class Learner:
             case state:
                 assert state.signature is not None
                 self._known.followed(state.signature)
-                judged = state.planned and self._judge(state.signature, step, ran_out=False)
-                if judged and (read := state.read_times()) is not None:
-                    self._planning.reprice(state.signature, read, device.card("cuda"))
-                return judged
+                return state.planned and self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature."""

@@ -111,7 +111,6 @@ class Wanted(Enum):
 
     FIRST = "steps of a signature that has none, with a margin or less"
     ANEW = "steps of a signature, with exactly this margin"
-    CHEAPER = "steps that have a plan, made with other prices"
     STORED = "another start of the program"
 
 

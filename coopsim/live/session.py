@@ -189,7 +189,7 @@ class TrainingSession:
     def _schedule_of(self, step: Step) -> Schedule | None:
         """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""
         state = step.state
-        if not state.planned or state.signature is None or not state.signature.priced or state.signature.first:
+        if not state.planned or state.signature is None or state.signature.first:
             return None
         return state.signature.state.schedule if device.is_timed(self._device_type) else None
 
@@ -244,13 +244,9 @@ class TrainingSession:
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def time(self) -> StepTime | None:
-        """The predicted times of a step by the last signature's plan; None if it has none.
-
-        Where such steps have run on a card, the host's are measured (StepTime.measured).
-        """
+        """The predicted times of a step by the last signature's plan; None if it has none."""
         last = self.known.last
-        found = last.plan.time if last is not None and last.plan is not None else None
-        return found.measured(self._pace.of(last.state.schedule)) if last is not None and found is not None else None
+        return last.plan.time if last is not None and last.plan is not None else None
 
     @property
     def step_ns(self) -> int | None:

@@ -24,7 +24,7 @@ class Signature:
 
     decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
     peak_bytes: of the step without eviction. first: whether it makes the optimizer's state, as only a program's first
-    step does. priced: whether the trace has the costs of the device that steps run on.
+    step does.
     """
 
     trace: Trace
@@ -33,16 +33,11 @@ class Signature:
     peak_bytes: int
     first: bool = False
     state: PlanState = field(default_factory=Unplanned)
-    priced: bool = True
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
     def move_on(self, state: PlanState) -> None:
         """The plan is in this state from now on. Planning alone says so."""
         self.state = state
-
-    def reprice(self, trace: Trace) -> None:
-        """Take the trace with the costs of the device that steps run on."""
-        self.trace, self.priced = trace, True
 
     @property
     def plan(self) -> Plan | None:

@@ -3,7 +3,7 @@
 The observer is compiled code that follows plans on Python's behalf.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -94,10 +94,6 @@ class State:
     def storages(self) -> Iterable[TrackedStorage]:
         """Tracked storages of a plan, which the context does not have yet."""
         return ()
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed; None if they were not."""
-        return None
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
