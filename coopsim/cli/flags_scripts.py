@@ -97,6 +97,7 @@ def capture(p: argparse.ArgumentParser) -> None:
     _workspaces(p)
     p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
+    p.add_argument("--name", default="", metavar="LABEL", help="label of the trace in tables and figures")
 
 
 def phantom(p: argparse.ArgumentParser) -> None:
