@@ -14,7 +14,7 @@ from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.offloading import Offloading
 from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import ON_HOST, Plan
+from coopsim.live.plan import Plan
 from coopsim.live.replanning import Judgement, Next, StepTook
 from coopsim.live.search import Found, Here, PlanMaker, Question, Search, Wanted
 from coopsim.live.signatures import Signature
@@ -98,15 +98,12 @@ class Planning:
             self._ask(signature, Wanted.STORED, self._first_margin, now=now)
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
+        """Follow the schedule that a signature comes with.
 
         Raises DoesNotFit as `learn` does.
         """
         state = signature.state
         if not isinstance(state, plan_state.Stored):
-            return
-        if state.schedule.header.get(ON_HOST) and not self.offloading.between:
-            self.learn(signature)
             return
         chosen = self._with_plan(signature, Found(state.candidate))
         self._move(signature, state.refuse(chosen) if isinstance(chosen, str) else state.follow(*chosen))
@@ -200,7 +197,7 @@ class Planning:
         evict = needed + candidate.margin > limit
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
-        return Plan(trace, schedule, op_log, everything=everything, evict=evict, finds=signature.finds, time=time)
+        return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
 
     def _remake(self, signature: Signature) -> None:
         if isinstance(state := signature.state, plan_state.Followed):
