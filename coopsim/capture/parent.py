@@ -35,8 +35,8 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
 
     progress is called with short lines of text. The trace is written only if everything succeeds.
 
-    Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
-    if torch, its CUDA build or a C compiler is missing.
+    Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
+    cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
     """
     job = job.absolute()
     _check(job)
@@ -58,7 +58,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     if job.device == "phantom":
         say("preparing the phantom GPU")
         try:
-            return phantom.environment(job.card, workspaces=job.workspaces) | phantom.compiler_caches()
+            return phantom.environment(job.card, limit=job.limit, workspaces=job.workspaces) | phantom.compiler_caches()
         except phantom.NoCudaTorchError as error:
             raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
     if job.device == "fake":
@@ -93,6 +93,8 @@ def _check(job: Job) -> None:
         raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
     if job.workspaces and job.device != "phantom":
         raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
+    if job.limit and job.device != "phantom":
+        raise CaptureError("the limit is the phantom GPU's; leave --limit out")
     if job.device == "cuda" and job.cost_from:
         raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
     if job.device == "cuda" and job.temporaries_from:

@@ -26,6 +26,8 @@ from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
 from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.phantom import profiles
+from coopsim.phantom.control import Control
+from coopsim.text import human
 from coopsim.version import __version__
 
 Say = Callable[[str], None]
@@ -69,6 +71,8 @@ def record(job: Job, say: Say) -> None:
         ops = ", ".join(sorted({op for op, _, _ in recorder.data.sizes}))
         say(f"caution: {ops}: sizes depend on data, which are unknown: masks keep {job.masks or 'all'}")
         about["masks"] = job.masks or "all"
+    if job.device == "phantom" and (over := over_the_card(profiles.get(job.card))):
+        say(over)
     say("writing the trace")
     header = _header(job, recorder, about) | {
         "cost_source": source,
@@ -76,6 +80,14 @@ def record(job: Job, say: Say) -> None:
     }
     table = TemporaryTable(Path(job.temporaries_from)) if job.temporaries_from else None
     trace.save(assemble.assemble(recording, history, header, table), Path(job.out))
+
+
+def over_the_card(card: profiles.Profile) -> str:
+    """Return one line if this process has taken more of the phantom GPU than the card has, "" otherwise."""
+    took = Control().peak_bytes
+    if took <= card.memory_bytes:
+        return ""
+    return f"the program takes {human(took)}, more than the {card.title} has ({human(card.memory_bytes)})"
 
 
 def _device(job: Job, stack: contextlib.ExitStack) -> Device:
@@ -133,10 +145,11 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
     return about | {
+        "model": job.name or about["model"],
         "versions": versions,
         "command": job.command,
         **recorder.device.header,
-        "precision": recorder.cost_model.precision,
+        **recorder.cost_model.header(autocast=recorder.where.autocast),
         "steps_recorded": job.steps,
         "warmup_steps": job.warmup,
     }

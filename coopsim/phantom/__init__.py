@@ -11,21 +11,40 @@ from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 from coopsim.phantom.profiles import Profile
 from coopsim.phantom.workspaces import Choice, by_rule
 
-__all__ = ["Choice", "NoCudaTorchError", "PhantomError", "Profile", "compiler_caches", "environment", "profiles"]
+#: Bytes of a card on which memory does not run out.
+ENDLESS = 4 << 40
+
+__all__ = [
+    "ENDLESS",
+    "Choice",
+    "NoCudaTorchError",
+    "PhantomError",
+    "Profile",
+    "compiler_caches",
+    "environment",
+    "profiles",
+]
 
 
 def environment(
-    card: str | Profile, *, total_bytes: int | None = None, devices: int = 1, workspaces: Choice = ""
+    card: str | Profile,
+    *,
+    total_bytes: int | None = None,
+    limit: bool = True,
+    devices: int = 1,
+    workspaces: Choice = "",
 ) -> dict[str, str]:
     """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 
-    `total_bytes` is the card's memory, its own by default. A process sees `devices` such cards, and is meant to use one
-    of them, as a rank does. `workspaces` says what cuDNN asks for (workspaces.py). Compiles the libraries at first use.
-    Raises PhantomError if that is not possible here.
+    `total_bytes` is the card's memory, its own by default. Without `limit` programs are told so, but memory does not
+    run out there. A process sees `devices` such cards, and is meant to use one of them, as a rank does. `workspaces`
+    says what cuDNN asks for (workspaces.py). Compiles the libraries at first use. Raises PhantomError if that is not
+    possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
     found = profile.variables() | {
+        "COOPSIM_PHANTOM_LIMIT": "" if limit else str(ENDLESS),
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),
         "COOPSIM_PHANTOM_DEVICES": str(devices),
