@@ -28,6 +28,7 @@ def capture(step: target.Step, job: Job, card: str | None, say: Callable[[str], 
     card: the one to record for; None: that of this process, or the job's. Raises CoopsimError for what cannot be
     recorded, and what the function raises.
     """
+    parent.refuse_within()
     present = here.here()
     named = target.of_function(step)
     if present is None and job.device != "cuda":

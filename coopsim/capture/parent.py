@@ -39,8 +39,7 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
     Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
     cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
     """
-    if os.environ.get(_CAPTURES):
-        raise CaptureError('a file that is captured captures: put the call under `if __name__ == "__main__":`')
+    refuse_within()
     job = job.absolute()
     check(job)
     _check_target(job)
@@ -69,6 +68,12 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
         say("preparing fake tensors")
         return fake_guard.variables()
     return {}
+
+
+def refuse_within() -> None:
+    """Raise CaptureError in a process that captures already: a file that captures itself would never end."""
+    if os.environ.get(_CAPTURES):
+        raise CaptureError('a file that is captured captures: put the call under `if __name__ == "__main__":`')
 
 
 def check(job: Job) -> None:

@@ -1,9 +1,9 @@
 """A phantom GPU in this process, as a notebook needs it.
 
 PyTorch's libraries name NVIDIA's as those that they need; what is loaded under these names already is not searched for.
-So the stand-in libraries are loaded before PyTorch. Two things need a library that is loaded before any other
-(csrc/exit.c, csrc/watchdog.c), and are therefore as on a real GPU: `time.sleep` takes no time of the phantom's clock,
-and a Python before 3.14 may abort if it ends in the middle of a backward pass.
+So the stand-in libraries are loaded before PyTorch. A library that is loaded before any other (csrc/exit.c,
+csrc/watchdog.c) cannot be had, so two behaviours are a GPU's: `time.sleep` takes no time of the phantom's clock, and a
+Python before 3.14 may abort if it ends in the middle of a backward pass.
 """
 
 import ctypes
