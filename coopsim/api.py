@@ -43,6 +43,7 @@ def capture(
     masks: str = "",
     workspaces: "Choice" = "",
     limit: bool = False,
+    name: str = "",
 ) -> Trace:
     """Record one steady training step, without a GPU, and return its trace.
 
@@ -50,8 +51,8 @@ def capture(
     function itself: in a process with a phantom GPU (`coopsim.phantom_gpu`) it is recorded there, with all that lies on
     the card; elsewhere its file is imported in a process of its own, as by `"train.py:step"`, so it must be at the top
     of one. output: a trace file to keep. gpu: the card to record for (`coopsim list hardware`, or a card file; None:
-    this process's phantom GPU for a function, or else a100-80gb). The rest is as of `coopsim capture`
-    (docs/capture.md). CoopsimError if it cannot be recorded.
+    this process's phantom GPU for a function, or else a100-80gb). name: the trace's label. The rest is as of `coopsim
+    capture` (docs/capture.md). CoopsimError if it cannot be recorded.
     """
     from coopsim.capture.function import capture as record_function
     from coopsim.capture.job import Job
@@ -80,6 +81,7 @@ def capture(
             masks=masks,
             workspaces=workspaces,
             limit=limit,
+            name=name,
         )
         if isinstance(target, str):
             record(job, _caution)

@@ -170,11 +170,12 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
     versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
-    return {
+    found = {
         "versions": versions,
         "command": job.command,
         **recorder.device.header,
         "precision": recorder.cost_model.precision,
         "steps_recorded": job.steps,
         "warmup_steps": job.warmup,
-    } | about
+    }
+    return found | about | ({"model": job.name} if job.name else {})

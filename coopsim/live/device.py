@@ -50,11 +50,8 @@ def find(device_type: str) -> Device:
 
 def cost_model(device_type: str) -> OpCostModel:
     """The costs of ops on the card that is in use; on an A100 for an unknown card, and for the CPU, which uses none."""
-    name = _OTHERWISE
-    if device_type == "cuda":
-        title = torch.cuda.get_device_name().lower()
-        name = next((card for card, named in profiles.names().items() if named.lower() in title), name)
-    return OpCostModel(profiles.get(name), None)
+    here = profiles.titled(torch.cuda.get_device_name()) if device_type == "cuda" else None
+    return OpCostModel(here or profiles.get(_OTHERWISE), None)
 
 
 @cache

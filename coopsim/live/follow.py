@@ -5,7 +5,7 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from coopsim.live.operands import change, generator, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
-from coopsim.observe.timing import StepTimes
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -33,16 +32,7 @@ class Follow:
     "" if it can.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        values: Values,
-        stays: Mapping[int, Any] | None = None,
-        tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
-    ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), tracked as
-        those of `tracked_of`.
-        """
+    def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -50,15 +40,10 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self._times: StepTimes | None = None
         self.bindings = Bindings()
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
-        for s in plan.early:
-            storage = stays[s]() if stays is not None and s in stays else None
-            if storage is not None:
-                self.bindings.add(s, tracked_of(storage))
 
     @property
     def at(self) -> int:
@@ -69,12 +54,8 @@ class Follow:
         """Go on to the next entry, as the op of this one has run."""
         self.state[State.AT] += 1
 
-    def begin(self, observer: Observer | None, times: StepTimes | None = None) -> None:
-        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only.
-
-        times: what is to time the trace's ops; Python has to follow, then.
-        """
-        self._times = times
+    def begin(self, observer: Observer | None) -> None:
+        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
             observer.state[State.AT] = self.at
@@ -99,26 +80,12 @@ class Follow:
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        over = self.at == len(self.rows) and not (self.plan.on_host or self.plan.finds)
+        over = self.at == len(self.rows)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
-
-    @property
-    def places(self) -> dict[TrackedStorage, int]:
-        """The tracked storages that the plan has on the host at both ends of the step, and where in its area."""
-        return {self.storages[s]: at for s, at in self.plan.on_host.items() if s in self.storages}
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed."""
-        return self._times.read() if self._times is not None else None
-
-    def evict_offloaded(self) -> None:
-        """At the end of the plan, leave on the host what it has there then."""
-        for tracked in self.places:
-            self.values.residency.evict_offloaded((tracked, tracked.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
@@ -193,7 +160,7 @@ class Follow:
                 self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
-            return values.attempt(row.func, self._timed(row, args, kwargs), ())
+            return values.attempt(row.func, partial(row.func, *args, **kwargs), ())
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -213,7 +180,7 @@ class Follow:
         if self._several_streams and residency.streams is not None:
             residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
-        out = values.attempt(row.func, self._timed(row, args, kwargs), ())
+        out = values.attempt(row.func, partial(row.func, *args, **kwargs), ())
         for s, v in row.makes:
             if s in storages:
                 storages[s].take_version(v)
@@ -235,11 +202,6 @@ class Follow:
                 if storage is not None:
                     kept.held[v] = storage
         return out
-
-    def _timed(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        call = partial(row.func, *args, **kwargs)
-        op = row.entry.op
-        return call if self._times is None or op < 0 else partial(self._times.run, op, call)
 
     def _act(self, action: Action) -> None:
         storages = self.storages
