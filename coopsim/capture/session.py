@@ -174,7 +174,7 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
         "versions": versions,
         "command": job.command,
         **recorder.device.header,
-        "precision": recorder.cost_model.precision,
+        **recorder.cost_model.header(autocast=recorder.where.autocast),
         "steps_recorded": job.steps,
         "warmup_steps": job.warmup,
     }
