@@ -105,8 +105,8 @@ def _card(args: argparse.Namespace) -> str | None:
 
     if args.gpu or not a_gpu_is_here():
         return args.gpu or ""
-    title = machine.clocks().get("name")
-    return next((name for name, other in profiles.names().items() if other == title), None)
+    found = profiles.titled(machine.clocks().get("name", ""))
+    return found.name if found is not None else None
 
 
 def place(*key: object) -> Path:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from coopsim.live import schedules
 from coopsim.live.arena.place import Places, at_start, place
 from coopsim.live.arena.requests import requests_of
-from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime, step_time
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
@@ -66,7 +66,7 @@ def make(
     has no schedule, and its `why` says why.
     """
     ops = len(signature.op_log) if on_gpu else 0
-    least, room = schedules.least(signature.trace, **bounds(hosting)), budget - others - signature.margin
+    least, room = schedules.least(signature.trace), budget - others - signature.margin
     if least.nbytes > room:
         made = replace(signature, schedule=None, why=schedules.too_much(least, others, budget - signature.margin))
     elif arena:

@@ -175,9 +175,9 @@ class Followed:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         return replace(self, kept=0, allocating=self.allocating + 1)
 
-    def remake(self, plan: Plan, candidate: Candidate | None = None) -> Self:
-        """The plan was made anew from the same schedule. candidate: that schedule with other costs of its ops."""
-        return replace(self, plan=plan, candidate=candidate or self.candidate)
+    def remake(self, plan: Plan) -> Self:
+        """The plan was made anew from the same schedule."""
+        return replace(self, plan=plan)
 
     def refuse(self, why: str) -> Unplanned:
         """Steps cannot go by the plan any more, and no other was found; `why` says why, in one line."""

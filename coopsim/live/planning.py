@@ -4,9 +4,9 @@ A *margin* is a number of bytes that a plan leaves of the budget. Steps that dis
 have one signature (signatures.py), whose `state` has its plan (plan_state.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from coopsim.live import plan_state, prices, replanning
+from coopsim.live import plan_state, replanning
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.plans import Chosen, PlacedPlans
 from coopsim.live.background import Background
@@ -14,7 +14,7 @@ from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.offloading import Offloading
 from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import ON_HOST, Plan
+from coopsim.live.plan import Plan
 from coopsim.live.replanning import Judgement, Next, StepTook
 from coopsim.live.search import Found, Here, PlanMaker, Question, Search, Wanted
 from coopsim.live.signatures import Signature
@@ -98,15 +98,12 @@ class Planning:
             self._ask(signature, Wanted.STORED, self._first_margin, now=now)
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with; or another where that has values on the host between steps.
+        """Follow the schedule that a signature comes with.
 
         Raises DoesNotFit as `learn` does.
         """
         state = signature.state
         if not isinstance(state, plan_state.Stored):
-            return
-        if state.schedule.header.get(ON_HOST) and not self.offloading.between:
-            self.learn(signature)
             return
         chosen = self._with_plan(signature, Found(state.candidate))
         self._move(signature, state.refuse(chosen) if isinstance(chosen, str) else state.follow(*chosen))
@@ -114,7 +111,7 @@ class Planning:
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
         for signature, question, found in self.background.answers() if self.background is not None else ():
-            planned = isinstance(signature.state, plan_state.Followed)  # meanwhile, or before a cheaper one was sought
+            planned = isinstance(signature.state, plan_state.Followed)  # meanwhile
             stored = question.wanted is Wanted.STORED
             outdated = not stored and question.search.limit != self.limit
             if found is None or outdated:
@@ -122,24 +119,10 @@ class Planning:
                     self.learn(signature)
             elif not planned:
                 self._answered(signature, question, found)
-            elif question.search.trace is signature.trace:
-                self._improve(signature, found)
 
     def is_asked(self, signature: Signature) -> bool:
         """Whether the background is still making a plan for a signature."""
         return self.background is not None and self.background.is_asked(signature)
-
-    def reprice(self, signature: Signature, read: Mapping[int, int], card: str) -> None:
-        """Price a step signature that has a plan by times of its ops on a card, in ns.
-
-        It is replanned if that gains a point, but not in an arena.
-        """
-        state = signature.state
-        if isinstance(state, plan_state.Followed):
-            trace, schedule = prices.repriced(signature, state.schedule, read, card)
-            signature.reprice(trace)
-            self._remake(signature, plan_state.Candidate(state.margin, schedule))
-            self._ask(signature, Wanted.CHEAPER, state.margin)
 
     # -- questions for plans, and answers ----------------------------------------------------------------------------
 
@@ -172,9 +155,6 @@ class Planning:
         return Search(signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, tried, ops)
 
     def _answered(self, signature: Signature, question: Question, found: Found) -> None:
-        if question.wanted is Wanted.CHEAPER:
-            self._improve(signature, found)
-            return
         state = signature.state
         assert isinstance(state, plan_state.Unfollowed)
         if question.wanted is Wanted.STORED:
@@ -188,13 +168,6 @@ class Planning:
             self._move(signature, state.try_out(*chosen, found.infeasible_margin))
         if found.too_much:
             raise DoesNotFit(found.why)
-
-    def _improve(self, signature: Signature, found: Found) -> None:
-        state, candidate = signature.state, found.candidate
-        if isinstance(state, plan_state.Followed) and candidate and replanning.is_better(signature, candidate):
-            chosen = self._with_plan(signature, found)
-            if not isinstance(chosen, str):
-                self._move(signature, state.improve(*chosen))
 
     def _choose(self, signature: Signature, margin: int) -> Chosen | str:
         """A schedule that leaves exactly this margin, with its plan; or why there is none."""
@@ -224,12 +197,11 @@ class Planning:
         evict = needed + candidate.margin > limit
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
-        return Plan(trace, schedule, op_log, everything=everything, evict=evict, finds=signature.finds, time=time)
+        return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
 
-    def _remake(self, signature: Signature, candidate: plan_state.Candidate | None = None) -> None:
+    def _remake(self, signature: Signature) -> None:
         if isinstance(state := signature.state, plan_state.Followed):
-            plan = self._plan(signature, candidate or state.candidate, validated=state.validated)
-            self._move(signature, state.remake(plan, candidate))
+            self._move(signature, state.remake(self._plan(signature, state.candidate, validated=state.validated)))
 
     def _move(self, signature: Signature, state: plan_state.PlanState) -> None:
         if state.plan is not None and state.plan is not signature.plan:

@@ -11,14 +11,10 @@ from enum import Enum
 
 import numpy as np
 
-from coopsim.live.host_time import step_time
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan_state import Candidate, Failure, Judged, Open, PlanTrials
 from coopsim.live.search import Search
-from coopsim.live.signatures import Signature
 from coopsim.schedule import Schedule
-
-_POINT = 0.01  #: of predicted overhead, for which a plan is made anew that was made with other prices
 
 
 @dataclass(frozen=True)
@@ -134,18 +130,6 @@ def _next(
     nearest = [f.candidate for f in tried.failures if f.ran_out == ran_out and f.excess <= excess]
     largest = max((failure.candidate for failure in tried.failures), key=lambda candidate: candidate.margin)
     return Next(largest if ran_out else min(nearest, key=_cost), tried, last=True)
-
-
-def is_better(signature: Signature, candidate: Candidate) -> bool:
-    """Whether a step is predicted to have at least a point less of overhead by this schedule than by the present one.
-
-    False if the signature has no schedule yet.
-    """
-    own = signature.state.schedule
-    if own is None:
-        return False
-    now, then = (step_time(signature.trace, one, len(signature.op_log)) for one in (own, candidate.schedule))
-    return then.overhead + _POINT <= now.overhead
 
 
 def _cost(candidate: Candidate) -> float:

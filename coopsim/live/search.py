@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from coopsim.live import schedules
-from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate
 from coopsim.live.signatures import Signature
@@ -52,7 +52,7 @@ class Search:
 
     def too_much(self) -> str:
         """Why no schedule can exist, in one line; "" if one may."""
-        least = schedules.least(self.trace, **bounds(self.hosting))
+        least = schedules.least(self.trace)
         return schedules.too_much(least, self.others, self.limit) if least.nbytes > self.room else ""
 
     def first(self, margin: int) -> Found:
@@ -111,7 +111,6 @@ class Wanted(Enum):
 
     FIRST = "steps of a signature that has none, with a margin or less"
     ANEW = "steps of a signature, with exactly this margin"
-    CHEAPER = "steps that have a plan, made with other prices"
     STORED = "another start of the program"
 
 

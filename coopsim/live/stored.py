@@ -17,7 +17,6 @@ from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
 from coopsim.live.plan_state import Stored, Unplanned
-from coopsim.live.prices import PRICED_ON
 from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
@@ -120,22 +119,17 @@ class Loaded:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         if self._cached and self._file.header.card != devices.card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        timed, here = devices.is_timed(device), devices.card(device)
-        found = []
-        for planned in self._file.signatures:
-            priced = not timed or planned.first or planned.trace.header.get(PRICED_ON) == here
-            found.append(_signature(planned, self._path, cached=self._cached, priced=priced))
-        return found
+        return [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
 
 
-def _signature(planned: Planned, file: str, *, cached: bool, priced: bool) -> Signature:
+def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:
     op_log = _op_log_of(planned.op_log, file)
     peak = peak_bytes(planned.trace, GRANULE)
     finished = planned.finished and cached  # on another machine steps may do better
     state: Stored | Unplanned = Unplanned(margin=planned.margin, why=planned.why)
     if planned.schedule is not None:
         state = Stored(margin=planned.margin, schedule=planned.schedule, finished=finished)
-    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state, priced=priced)
+    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
 
 
 def _lines_of(op_log: Sequence[Entry]) -> list[Line]:

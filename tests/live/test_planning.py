@@ -124,38 +124,6 @@ def test_plans_of_steps_that_take_turns_are_replanned_also_once_validated(child:
     assert found == [[[0.04, True, 0]] * 2, [[0.02, False, 3]] * 2]
 
 
-REPRICED = """
-from dataclasses import replace
-class Later:
-    alive = True
-    def __init__(self): self.asked = []
-    def ask(self, signature, question): self.asked.append((signature, question))
-    def answers(self):
-        asked, self.asked = self.asked, []
-        return [(signature, question, question.run()) for signature, question in asked]
-def repriced(background):
-    trace = synth.chain(24)
-    trace = replace(trace, cost_ns=trace.cost_ns * 100)
-    signature = Signature(trace, [], 1, peak_bytes(trace, 512), priced=False)
-    planning = Planning("foresight-offline", int(1.5 * schedules.least(trace).nbytes), None, background=background)
-    planning.learn(signature)
-    planning.take()
-    read = {op: ns * (10 if op % 3 == 1 else 1) for op, ns in enumerate(trace.cost_ns.tolist())}
-    planning.reprice(signature, read, "")
-    found = [signature.state.schedule.overhead, signature.plan.time.gpu_overhead]
-    planning.take()
-    state = signature.state
-    return [*found, state.schedule.overhead, state.plan.time.gpu_overhead, state.validated, signature.priced]
-"""
-
-
-def test_a_plan_that_is_priced_anew_gives_way_to_a_cheaper_one_also_in_the_background(child: Runner) -> None:
-    here, later = child(f"{REPLAN}{REPRICED}answer([repriced(None), repriced(Later())])")
-    assert here[:2] == here[2:4] == later[2:4]
-    assert later[0] == later[1] > later[2] + 0.01
-    assert here[4:] == later[4:] == [False, True]
-
-
 IN_ARENA = """
 from types import SimpleNamespace
 from coopsim.live.arena.plans import PlacedPlans

@@ -34,8 +34,6 @@ class PlacedPlans:
         A first plan leaves no more than that takes, whatever the question says.
         """
         match question.wanted:
-            case Wanted.CHEAPER:
-                return Found(None, "in an arena the plan stays")
             case Wanted.STORED:
                 return _at_start(signature, question.search)
             case Wanted.FIRST if why := question.search.too_much():
