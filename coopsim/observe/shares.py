@@ -141,11 +141,9 @@ class Shares:
 
     def _answer(self, out: torch.Tensor, answer: bool) -> None:
         """Note the answer to a test for finite data: one is written to the device's memory, many get a tag."""
-        if not out.is_cuda or self._known.has(out):
-            return
-        if out.numel() == 1:
+        if out.is_cuda and not self._known.has(out) and out.numel() == 1:
             self._known.write(out, torch.full(out.shape, answer), FINITE)
-        else:
+        elif out.is_cuda and not self._known.has(out):
             self._tag(out, Truth(float(answer)))
 
     def _begin(self, name: str, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:

@@ -52,7 +52,7 @@ def moved(base: str, tag: Choice, by: int, kwargs: dict[str, Any]) -> Tag | None
 
 
 def put(into: torch.Tensor, dim: int, index: torch.Tensor, tag: Tag | None) -> Tag | None:
-    """Return the tag of what `scatter` makes of zeros, along `dim` at indices with a tag; None: it has none."""
+    """Return the tag of zeros into which values are put along `dim` at indices with a tag; None: it has none."""
     if not isinstance(tag, Choice) or not into.dim():
         return None
     rows = into.numel() // into.shape[dim]
