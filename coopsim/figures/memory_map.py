@@ -31,7 +31,7 @@ _HOW_TO_READ = (
 )
 
 
-def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size: str = "column") -> "Figure":
+def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size: style.Size = "column") -> "Figure":
     """One step of a schedule as a map: address against GPU time since the step began, in the units that fit.
 
     step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
@@ -44,7 +44,7 @@ def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size:
 
 
 def compare(
-    schedules: "Sequence[Schedule]", trace: "Trace", *, step: int | None = None, size: str = "column"
+    schedules: "Sequence[Schedule]", trace: "Trace", *, step: int | None = None, size: style.Size = "column"
 ) -> "Figure":
     """The same step of several schedules of one trace, a row each, on the same axes; the rest as in `draw`."""
     if not schedules:
@@ -52,9 +52,7 @@ def compare(
     return _figure(schedules, trace, step, size)
 
 
-def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, size: str) -> "Figure":
-    from matplotlib.figure import Figure
-
+def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, size: style.Size) -> "Figure":
     residencies = [residences(s, trace, step) for s in schedules]
     alone = len(schedules) == 1
     same_budget = len({x.header["budget_bytes"] for x in schedules}) == 1
@@ -65,7 +63,7 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
     heights = [1.0] * len(schedules) + [_HOST, _ENGINES] * (copies is not None)
     height = s["map_height_in"] * (sum(heights) if alone else 0.55 * len(schedules) + 0.15)
     with style.applied(size):
-        figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
+        figure = style.figure(size, s["map_width_in"], height)
         grid = figure.subplots(len(heights), 1, height_ratios=heights, sharex=True, sharey=not alone, squeeze=False)
         axes = grid.ravel().tolist()
         if copies is not None:

@@ -47,7 +47,7 @@ class Bar:
         return {"hidden": (s["search_ns"] - shown) / 1e6 / s["steps"], "wait_search": shown / 1e6 / s["steps"]}
 
 
-def draw(bars: Sequence[Bar], *, title: str = "", size: str = "column") -> "Figure":
+def draw(bars: Sequence[Bar], *, title: str = "", size: style.Size = "column") -> "Figure":
     """A bar for each schedule, largest memory first, then in the order of policies.
 
     CoopsimError if there is none, or if one has no whole step.
@@ -58,11 +58,10 @@ def draw(bars: Sequence[Bar], *, title: str = "", size: str = "column") -> "Figu
         if not bar.summary["steps"]:
             raise CoopsimError(f"the schedule of {bar.policy} at {bar.ratio:.0%} has no op, so its time goes nowhere")
     with style.applied(size):
-        return _draw(bars, title, style.size(size))
+        return _draw(bars, title, size)
 
 
-def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
-    from matplotlib.figure import Figure
+def _draw(bars: Sequence[Bar], title: str, size: style.Size) -> "Figure":
     from matplotlib.patches import Patch
 
     order = style.order(b.policy for b in bars)
@@ -70,8 +69,9 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
     looks = style.looks("time")
     groups = np.cumsum([0, *(a.ratio != b.ratio for a, b in pairwise(bars))])
     y = (np.arange(len(bars)) + 0.5 * groups).tolist()
+    s = style.size(size)
     line = 1.75 * s["font_pt"] / 72
-    figure = Figure(figsize=(s["map_width_in"], line * (y[-1] + 1.2 + 1.2 * bool(title) + 2.4)), layout="constrained")
+    figure = style.figure(size, s["map_width_in"], line * (y[-1] + 1.2 + 1.2 * bool(title) + 2.4))
     left, right = figure.subplots(1, 2, width_ratios=[2.4, 1], sharey=True)
     shown = _stack(left, y, [b.parts() for b in bars], looks)
     shown |= _stack(right, y, [b.search() for b in bars], looks)
@@ -86,7 +86,8 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
         figure.suptitle(title, x=0.01, ha="left")
     handles = [Patch(facecolor=looks[k].color, label=looks[k].label) for k in looks if k in shown]
     legend = figure.legend(handles=handles, loc="outside lower left", ncols=2)
-    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
+    if "whole_width_in" not in s:
+        figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
     return figure
 
 
