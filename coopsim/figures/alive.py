@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coopsim.figures import output, style
 from coopsim.types import GIB
@@ -30,8 +30,7 @@ def draw(trace: "Trace", *, size: style.Size = "column", axes: "Sequence[Axes] |
     ends_ms = np.append(0, trace.cost_ns.cumsum()) / 1e6
     with nullcontext() if axes else style.applied(size):
         if axes is None:
-            figure = style.figure(size, s["map_width_in"], 1.15 * s["height_in"])
-            axes = [figure.add_subplot()]
+            axes = [style.figure(size, s["map_width_in"], 1.15 * s["height_in"]).add_subplot()]
         (ax,) = axes
         base = np.zeros(trace.n_ops + 1)
         for role in roles:
@@ -42,9 +41,10 @@ def draw(trace: "Trace", *, size: style.Size = "column", axes: "Sequence[Axes] |
         title = f"{trace.label}: {base.max():.2f} GiB at the peak, without eviction"
         ax.set_title("\n".join(filter(None, (title, output.of_trace(trace)))), loc="left")
         handles, labels = ax.get_legend_handles_labels()
-        figure = ax.get_figure(root=True)
+        figure: Any = ax.get_figure(root=True)
         figure.legend(handles[::-1], labels[::-1], loc="outside right center")
-    return figure
+        style.finish(figure, size)
+    return figure  # type: ignore[no-any-return]
 
 
 def data(trace: "Trace") -> "pd.DataFrame":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PolicyChoice:
     """policies: those to draw, by name, in this order; empty: all. order: those to come first, of all that are drawn.
 
     labels: what to call some, colors: their colours, both by name. A policy keeps its colour and marker whatever it is
@@ -54,4 +54,4 @@ class Choice:
         }
 
 
-ALL = Choice()
+ALL = PolicyChoice()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.figures import output, style
 from coopsim.figures.bands import Band, Series, bands, series
-from coopsim.figures.choice import Choice
+from coopsim.figures.choice import PolicyChoice
 from coopsim.figures.counts import Count
 from coopsim.grouping import grouping
 from coopsim.types import Outcome
@@ -27,7 +27,7 @@ class Curves:
     """A table divided into curves, each with a look: a policy has one colour and marker, a variant one dash; where
     there is one policy alone, each variant has a colour of its own."""
 
-    def __init__(self, df: "pd.DataFrame", spread: str, choice: Choice) -> None:
+    def __init__(self, df: "pd.DataFrame", spread: str, choice: PolicyChoice) -> None:
         found = grouping(choice.rows(df))
         self.table = found.table
         self.traces: list[str] = list(dict.fromkeys(self.table["trace"]))
@@ -74,9 +74,15 @@ class Curves:
         return 4 + self.crosses_pt
 
     def draw(
-        self, ax: "Axes", trace: str, values: "Callable[[pd.DataFrame], pd.Series[float]]", *, log: bool = False
+        self,
+        ax: "Axes",
+        trace: str,
+        values: "Callable[[pd.DataFrame], pd.Series[float]]",
+        *,
+        log: bool = False,
+        ticks: int = 8,
     ) -> None:
-        """Draw the curves of one trace."""
+        """Draw the curves of one trace, with at most so many ticks of the memory ratio."""
         drawn: dict[Series, list[Band]] = {}
         for name, whole in self.rows.items():
             rows = whole[whole["trace"] == trace]
@@ -91,7 +97,7 @@ class Curves:
             ax.set_ylim(min(bottom, -0.04 * top), top)  # room for a marker at zero
         ax.grid(visible=True)
         ax.set_xlim(100 * self.table["band_center"].min() - 4, 100 * self.table["band_center"].max() + 4)
-        ax.xaxis.set_major_locator(_locator())
+        ax.xaxis.set_major_locator(_locator(ticks))
         self._crosses(ax, trace)
 
     def _curve(self, ax: "Axes", points: list[Band], look: style.Look, dashes: Any) -> None:
@@ -152,10 +158,10 @@ class Curves:
         return handles
 
 
-def _locator() -> Any:
+def _locator(ticks: int) -> Any:
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(nbins=8, steps=[1, 2, 5, 10])
+    return MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10])
 
 
 def _row_pt() -> float:

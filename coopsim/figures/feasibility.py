@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim.feasibility import Tried, feasibility
 from coopsim.figures import output, style
 from coopsim.figures.bands import Series, check, series
-from coopsim.figures.choice import ALL, Choice
+from coopsim.figures.choice import ALL, PolicyChoice
 from coopsim.grouping import grouping
 from coopsim.types import CoopsimError, Outcome
 
@@ -29,7 +29,7 @@ def draw(
     df: "pd.DataFrame",
     *,
     size: style.Size = "column",
-    choice: Choice = ALL,
+    choice: PolicyChoice = ALL,
     axes: "Sequence[Axes] | None" = None,
 ) -> "Figure":
     """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, if there are several).
@@ -52,9 +52,9 @@ def draw(
         row = 2.4 * s["font_pt"] / 72
         high = row * (len(names) * len(traces) + 1.9 * len(traces) + 4.2)
         if axes is None:
-            figure = style.figure(size, s["width_in"] * 1.15, high)
-            axes = figure.subplots(len(traces), 1, squeeze=False, sharex=True).ravel().tolist()
-        figure = axes[0].get_figure(root=True)
+            drawn = style.figure(size, s["width_in"] * 1.15, high)
+            axes = drawn.subplots(len(traces), 1, squeeze=False, sharex=True).ravel().tolist()
+        figure: Any = axes[0].get_figure(root=True)
         colors = _colors(table)
         for ax, trace in zip(axes, traces, strict=True):
             rows = {name: curves[name][curves[name]["trace"] == trace] for name in names}
@@ -62,12 +62,12 @@ def draw(
             unit = _bytes_axis(ax, table[table["trace"] == trace])
             ax.set_title(f"{trace}, budget in {unit}", loc="left")
         top = axes[0]
-        place = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
+        place: Any = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
         top.annotate(_SAFE, **place, textcoords="offset points", va="bottom", linespacing=0.95, fontsize="small")
         axes[-1].set_xlabel("\n".join(filter(None, (_RATIO, output.of_table(table)))))
         _key(figure, axes, table, colors)
         style.finish(figure, size)
-    return figure
+    return figure  # type: ignore[no-any-return]
 
 
 def _colors(df: "pd.DataFrame") -> Any:
@@ -98,9 +98,7 @@ def _bytes_axis(ax: "Axes", rows: "pd.DataFrame") -> str:
     return name
 
 
-def _panel(
-    ax: "Axes", rows: "dict[Series, pd.DataFrame]", colors: Any, looks: dict[str, style.Look]
-) -> None:
+def _panel(ax: "Axes", rows: "dict[Series, pd.DataFrame]", colors: Any, looks: dict[str, style.Look]) -> None:
     for k, (_, group) in enumerate(rows.items()):
         if len(group):
             _row(ax, len(rows) - 1 - k, group.sort_values("memory_ratio"), colors)

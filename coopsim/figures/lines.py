@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim.errors import unknown
 from coopsim.figures import counts, output, style
 from coopsim.figures.bands import check
-from coopsim.figures.choice import ALL, Choice
+from coopsim.figures.choice import ALL, PolicyChoice
 from coopsim.figures.curves import Curves
 from coopsim.types import CoopsimError
 
@@ -67,7 +67,7 @@ def draw(
     *,
     size: style.Size = "column",
     spread: str = "std",
-    choice: Choice = ALL,
+    choice: PolicyChoice = ALL,
     axes: "Sequence[Axes] | None" = None,
 ) -> "Figure":
     """One quantity of a sweep's table against the memory ratio: a panel per trace, a curve per policy.
@@ -95,7 +95,7 @@ def draw(
             if k >= len(traces):
                 ax.set_axis_off()
                 continue
-            curves.draw(ax, traces[k], quantity.values, log=quantity.log)
+            curves.draw(ax, traces[k], quantity.values, log=quantity.log, ticks=5 if whole and columns > 2 else 8)
             ax.set_title(traces[k], pad=curves.title_pt)
             if k % columns == 0 and not small:
                 ax.set_ylabel(quantity.axis)
@@ -105,7 +105,9 @@ def draw(
     return figure
 
 
-def overview(df: "pd.DataFrame", *, size: style.Size = "column", spread: str = "std", choice: Choice = ALL) -> "Figure":
+def overview(
+    df: "pd.DataFrame", *, size: style.Size = "column", spread: str = "std", choice: PolicyChoice = ALL
+) -> "Figure":
     """Overhead, fragmentation and search: a row of panels per trace; of more than three traces, small panels in a grid,
     a column per trace and four of them beside each other. The rest as in `draw`.
     """
@@ -123,7 +125,7 @@ def overview(df: "pd.DataFrame", *, size: style.Size = "column", spread: str = "
                 ax.set_axis_off()
                 continue
             quantity = QUANTITIES[_OVERVIEW[q]]
-            curves.draw(ax, curves.traces[t], quantity.values, log=quantity.log)
+            curves.draw(ax, curves.traces[t], quantity.values, log=quantity.log, ticks=8 if few else 5)
             if few:
                 ax.set_ylabel(quantity.axis)
                 ax.set_title(f"{curves.traces[t]}: {quantity.short}", pad=curves.title_pt)
