@@ -4,22 +4,26 @@ Steps that dispatch the same ops on the same sizes have one signature, of which 
 of bytes that a plan leaves of the budget, for what the allocator cannot use.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from coopsim.live import schedules
-from coopsim.live.arena.place import Places, at_start, place
+from coopsim.live.arena.place import at_start as resting_at_start
+from coopsim.live.arena.place import place
 from coopsim.live.arena.requests import requests_of
 from coopsim.live.host.hosting import Hosting, bounds
 from coopsim.live.host_time import StepTime, step_time
+from coopsim.live.ladder import placed
+from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
 from coopsim.live.plan_file import Planned
+from coopsim.live.plan_state import Chosen
 from coopsim.live.schedules import Least
+from coopsim.live.search import Found, Search
 from coopsim.trace.measure import peak_bytes
 
 _GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
-PLACINGS = 7  #: plans that are tried at most, until all requests of one have places in the arena
-_FINE = 400  #: the second of them leaves at least the budget divided by this more, and each next one twice as much
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
 
@@ -65,14 +69,14 @@ def make(
     hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `signature`
     has no schedule, and its `why` says why.
     """
-    ops = len(signature.op_log) if on_gpu else 0
-    least, room = schedules.least(signature.trace, **bounds(hosting)), budget - others - signature.margin
-    if least.nbytes > room:
-        made = replace(signature, schedule=None, why=schedules.too_much(least, others, budget - signature.margin))
-    elif arena:
-        made = _in_place(signature, policy, budget, others, hosting, ops)
-    else:
-        made = _planned(signature, policy, room, hosting, ops)
+    p, ops = PlanningParameters(), len(signature.op_log) if on_gpu else 0
+    margin = p.margins(budget)[0] if on_gpu else 0
+    seek = Search(signature.trace, policy, budget, others, hosting, ops, margin)
+    least, room = schedules.least(signature.trace, **bounds(hosting)), seek.room
+    found = at_start(signature.op_log, seek, p) if arena else seek.first()
+    made = replace(signature, schedule=None, why=found.why)
+    if found.candidate is not None:
+        made = replace(signature, schedule=found.candidate.schedule, margin=found.candidate.margin, why="")
     peak = peak_bytes(signature.trace, _GRANULE)
     smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
     return Made(
@@ -84,36 +88,26 @@ def make(
     )
 
 
-def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None, ops: int) -> Planned:
-    schedule = schedules.find(signature.trace, policy, room, hosting, ops)
-    why = schedules.explain(schedule)
-    return replace(signature, schedule=None if why else schedule, why=why)
+def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Found:
+    """A schedule of a step whose requests have addresses in an arena that is still empty, or one that needs least.
 
-
-def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None, ops: int) -> Planned:
-    """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
-    found: list[tuple[int, Planned]] = []
-    made, op_log = signature, cast("Any", signature.op_log)
-    for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.margin, hosting, ops)
-        if made.schedule is None:
-            break
-        plan = Plan(signature.trace, made.schedule, op_log, everything=False)
-        asked = requests_of(plan)
-        places = place(asked, at_start(asked, signature.trace, others), budget)
-        found.append((places.needed, made))
-        if places.needed <= budget:
-            return made
-        made = replace(made, margin=made.margin + more_to_leave(places, budget, k))
-    return min(found, key=lambda one: one[0])[1] if found else made
-
-
-def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes by which to enlarge the margin of the next plan, after the requests of plan number `k` found no places.
-
-    They are what the lower bound exceeds the budget by, and a part of the budget that doubles with `k`, from 0.
+    op_log: the step's ops (plan.Entry).
     """
-    return max(places.bound - budget, 0) + (budget << k) // _FINE
+    if why := search.too_much():
+        return Found(None, why, too_much=True)
+
+    def choose(margin: int) -> Chosen | str:
+        found = search.leaving(margin).candidate
+        if found is None:
+            return "no schedule was found that fits"
+        return found, Plan(search.trace, found.schedule, op_log, everything=False)
+
+    def needed(plan: Plan) -> int:
+        asked = requests_of(plan)
+        return place(asked, resting_at_start(asked, search.trace, search.others), search.limit).needed
+
+    chosen = placed(p.arena_margins(search.limit), choose, needed, search.limit)
+    return Found(None, chosen) if isinstance(chosen, str) else Found(chosen[0])
 
 
 def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:

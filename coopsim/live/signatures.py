@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Entry, Plan
-from coopsim.live.plan_state import PlanState, Unplanned
+from coopsim.live.plan_state import NoPlan, PlanState
 from coopsim.trace import Trace
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -37,7 +37,7 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=Unplanned)
+    state: PlanState = field(default_factory=NoPlan)
     stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
     from_first: Mapping[int, int] = field(default_factory=dict)
     finds: set[int] = field(default_factory=set)

@@ -16,7 +16,7 @@ from coopsim.live.host.hosting import Hosting
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, Line, PlanFile, Planned
-from coopsim.live.plan_state import Stored, Unplanned
+from coopsim.live.plan_state import Candidate, NoPlan
 from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
@@ -60,7 +60,7 @@ def _planned(signature: Signature) -> Planned:
         state.schedule,
         state.why,
         state.margin,
-        state.finished,
+        state.stays,
     )
 
 
@@ -125,10 +125,8 @@ class Loaded:
 def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:
     op_log = _op_log_of(planned.op_log, file)
     peak = peak_bytes(planned.trace, GRANULE)
-    finished = planned.finished and cached  # on another machine steps may do better
-    state: Stored | Unplanned = Unplanned(margin=planned.margin, why=planned.why)
-    if planned.schedule is not None:
-        state = Stored(margin=planned.margin, schedule=planned.schedule, finished=finished)
+    candidate = Candidate(planned.margin, planned.schedule) if planned.schedule is not None else None
+    state = NoPlan(planned.why, candidate, stays=planned.finished and cached)  # elsewhere steps may do better
     return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
 
 

@@ -174,7 +174,7 @@ from coopsim.live import schedules
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.signatures import Signature
-from coopsim.live.plan_state import Stored
+from coopsim.live.plan_state import Candidate, NoPlan
 from coopsim.live.planning import Planning
 from coopsim.trace.measure import peak_bytes
 from tests.live.test_between import MIB, update
@@ -186,7 +186,7 @@ def away(budget, apart):
     planning.run_on("cpu")
     if apart:
         planning.offloading.keep_steps_apart()
-    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=Stored(schedule=schedule))
+    kind = Signature(trace, [], 1, peak_bytes(trace, 1), state=NoPlan(candidate=Candidate(0, schedule)))
     try:
         planning.follow_known(kind)
     except DoesNotFit as error:
