@@ -24,7 +24,7 @@ def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-8
     target: a reference model (`"bert-large"`), or a function of yours that trains once, `"train.py:step"`. output: a
     trace file to keep. gpu: the card to record for (`coopsim list hardware`, or a card file). options: those of
     `coopsim capture`: batch, steps, warmup, optimizer, amp, attention, gradients, precision, device, cost_from,
-    temporaries_from, passes, masks, workspaces. CoopsimError if it cannot be recorded.
+    temporaries_from, passes, masks, workspaces, name. CoopsimError if it cannot be recorded.
     """
     from coopsim.capture.job import Job
     from coopsim.capture.parent import capture as record

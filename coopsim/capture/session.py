@@ -145,6 +145,7 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
     return about | {
+        "model": job.name or about["model"],
         "versions": versions,
         "command": job.command,
         **recorder.device.header,

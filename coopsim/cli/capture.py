@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
         masks=args.masks,
         workspaces=args.workspaces,
         limit=args.limit,
+        name=args.name,
     )
     capture(job, note)
     note(f"wrote {args.output}")

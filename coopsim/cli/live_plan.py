@@ -89,9 +89,7 @@ def planned(
     """
     from coopsim.live import make, plan_file
 
-    hosting, arena, recorded_by = hosting_of(args), steps.header.arena, steps.header.hosting
-    if hosting is not None and recorded_by is not None:
-        hosting = replace(hosting, between=recorded_by.between)
+    hosting, arena = hosting_of(args), steps.header.arena
     head = replace(steps.header, budget_bytes=limit, hosting=hosting)
     how: dict[str, Any] = {
         "arena": arena,

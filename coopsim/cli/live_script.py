@@ -96,12 +96,12 @@ def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     from coopsim.live.host import hosting
 
     if not args.offload:
-        if args.host_memory or args.link or args.offload_state:
-            raise CoopsimError("--host-memory, --link and --offload-state are for --offload")
+        if args.host_memory or args.link:
+            raise CoopsimError("--host-memory and --link are for --offload")
         return None
     hosting.check(args.policy)
     most = budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
-    return hosting.Hosting(args.link or "", most, args.offload_state, between=args.offload_state)
+    return hosting.Hosting(args.link or "", most)
 
 
 def times(ns: dict[str, int]) -> str:

@@ -5,7 +5,7 @@ import sys
 from contextlib import redirect_stdout
 
 from coopsim.progress import note, progress
-from coopsim.trace import load_trace
+from coopsim.trace.named import load_all
 
 
 def run(args: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
         band_width=args.band_width,
         options=ReplayOptions(args.steps, args.cost_model, args.random, args.overhead_limit),
     )
-    traces = [load_trace(name) for name in args.traces]
+    traces = [trace for _, trace in load_all(args.traces)]
     total = sum(ask.replays(trace) for trace in traces)
     note_if_cold()
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print

@@ -29,7 +29,8 @@ def draw(df: "pd.DataFrame", *, size: str = "column") -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    traces = list(dict.fromkeys(check(df)["trace"]))
+    df = check(df)
+    traces = list(dict.fromkeys(df["trace"]))
     curves = series(df)
     order = list(dict.fromkeys(df["policy"]))  # as given, as in the table
     names = sorted(curves, key=lambda s: (order.index(s.policy), s.variant))

@@ -74,7 +74,8 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)
-    traces = list(dict.fromkeys(check(df)["trace"]))
+    df = check(df)
+    traces = list(dict.fromkeys(df["trace"]))
     columns = min(len(traces), 4 if len(traces) > 6 else 3)
     small = size == "page"
     with style.applied(size):
@@ -104,7 +105,8 @@ def draw(df: "pd.DataFrame", what: str, *, size: str = "column", spread: str = "
 
 def overview(df: "pd.DataFrame", *, size: str = "column", spread: str = "std") -> "Figure":
     """Overhead, fragmentation and search side by side, a row of panels per trace; the rest as in `draw`."""
-    traces = list(dict.fromkeys(check(df)["trace"]))
+    df = check(df)
+    traces = list(dict.fromkeys(df["trace"]))
     whats = ("overhead", "fragmentation", "search")
     with style.applied(size):
         unfit = _unfit(df)

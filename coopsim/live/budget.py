@@ -43,8 +43,7 @@ class Budget:
     follow from the first one on; memory may then be left out, and the policy is the plan's. device: "cuda" or "cpu"; by
     default, the one that has most bytes of parameters when the first step begins. offload: plans may also copy values
     to the host and fetch them: at most host_memory, an amount, over link, a name of `coopsim list links` (by default
-    the card's); with offload_state also parameters, optimizer state and buffers, between their uses. Under `coopsim
-    live run` the command's arguments replace all of these.
+    the card's). Under `coopsim live run` the command's arguments replace all of these.
 
     Raises LiveError without memory and plan, for a plan that does not match, and without a C++ compiler for a PyTorch
     before 2.12 or without CUDA.
@@ -65,7 +64,6 @@ class Budget:
         offload: bool = False,
         host_memory: str | None = None,
         link: str = "",
-        offload_state: bool = False,
     ) -> None:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
@@ -73,9 +71,9 @@ class Budget:
         hosting = None
         if offload:
             most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
-            hosting = Hosting(link, most, offload_state)
-        elif host_memory or link or offload_state:
-            raise LiveError("host_memory, link and offload_state are for offload=True")
+            hosting = Hosting(link, most)
+        elif host_memory or link:
+            raise LiveError("host_memory and link are for offload=True")
         self.session = OFFERED.take() or TrainingSession(memory, policy, device, path, offload=hosting)
 
     @contextmanager

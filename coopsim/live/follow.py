@@ -5,7 +5,7 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -32,16 +32,7 @@ class Follow:
     "" if it can.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        values: Values,
-        stays: Mapping[int, Any] | None = None,
-        tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
-    ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), tracked as
-        those of `tracked_of`.
-        """
+    def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -53,10 +44,6 @@ class Follow:
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
-        for s in plan.early:
-            storage = stays[s]() if stays is not None and s in stays else None
-            if storage is not None:
-                self.bindings.add(s, tracked_of(storage))
 
     @property
     def at(self) -> int:
@@ -93,22 +80,12 @@ class Follow:
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        over = self.at == len(self.rows) and not (self.plan.on_host or self.plan.finds)
+        over = self.at == len(self.rows)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
-
-    @property
-    def places(self) -> dict[TrackedStorage, int]:
-        """The tracked storages that the plan has on the host at both ends of the step, and where in its area."""
-        return {self.storages[s]: at for s, at in self.plan.on_host.items() if s in self.storages}
-
-    def evict_offloaded(self) -> None:
-        """At the end of the plan, leave on the host what it has there then."""
-        for tracked in self.places:
-            self.values.residency.evict_offloaded((tracked, tracked.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""

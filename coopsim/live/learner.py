@@ -115,10 +115,9 @@ class Learner:
         True if a plan was judged. Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
+            case Recording(recorder=recorder) | Deciding(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
-                # Of one that is known already, the plan has found no room.
-                return signature is not None and self._judge(signature, step, ran_out=True)
+                return False
             case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
@@ -128,12 +127,12 @@ class Learner:
                 return False
             case state:
                 assert state.signature is not None
-                self._known.followed(state.signature, state.storage)
+                self._known.followed(state.signature)
                 return state.planned and self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature."""
-        if self._known.recognise(recorder.op_log, recorder.stays):
+        if self._known.recognise(recorder.op_log):
             return
         if step.meter is not None:
             self._planning.count_others(step.meter.others(self._ledger))
@@ -147,7 +146,6 @@ class Learner:
             peak_bytes(trace, device.GRANULE),
             first,
             NoPlan(_FIRST if first and self._plans else ""),
-            recorder.stays,
         )
         self._known.saw(signature)
         if not self._plans:

@@ -12,7 +12,7 @@ from coopsim.live import schedules
 from coopsim.live.arena.place import at_start as resting_at_start
 from coopsim.live.arena.place import place
 from coopsim.live.arena.requests import requests_of
-from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime, step_time
 from coopsim.live.ladder import placed
 from coopsim.live.parameters import PlanningParameters
@@ -72,7 +72,7 @@ def make(
     p, ops = PlanningParameters(), len(signature.op_log) if on_gpu else 0
     margin = p.margins(budget)[0] if on_gpu else 0
     seek = Search(signature.trace, policy, budget, others, hosting, ops, margin)
-    least, room = schedules.least(signature.trace, **bounds(hosting)), seek.room
+    least, room = schedules.least(signature.trace), seek.room
     found = at_start(signature.op_log, seek, p) if arena else seek.first()
     made = replace(signature, schedule=None, why=found.why)
     if found.candidate is not None:

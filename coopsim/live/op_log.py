@@ -94,7 +94,6 @@ class StepRecorder(Recorder):
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
-        self.stays: dict[int, Any] = {}  #: of what the step found, by number of the trace, weak references to storages
         self.recorded: Recording | None = None  #: what was recorded, once the step is over
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -229,10 +228,7 @@ class StepRecorder(Recorder):
         storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
         number = {storage: i for i, storage in enumerate(storages)}
         op_of = {op.number: i for i, op in enumerate(ops) if op.number >= 0}
-        start = set(recording.start)
         for i, entry in enumerate(self.op_log):
-            known = zip(entry.inputs, entry.storages[0], strict=False)
-            self.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
             entry.refer(number, op_of.get(i, -1))
         asked = [self.asked_of(op) for op in ops]
         return replace(

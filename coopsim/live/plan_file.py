@@ -124,8 +124,7 @@ def load(path: str | Path) -> PlanFile:
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
             signatures = [_planned(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
-            hosting = head.pop("hosting", None)
-            return PlanFile(Header(**head, hosting=Hosting(**hosting) if hosting else None), signatures)
+            return PlanFile(Header(**head | {"hosting": _hosting(path, head.get("hosting"))}), signatures)
     except FileNotFoundError:
         raise LiveError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -138,6 +137,13 @@ def load(path: str | Path) -> PlanFile:
         raise LiveError(f"{path}: damaged ({str(e).rpartition(': ')[2]})") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
         raise LiveError(f"{path}: not a plan of coopsim live ({str(e).splitlines()[0]})") from None
+
+
+def _hosting(path: str | Path, saved: dict[str, Any] | None) -> Hosting | None:
+    """What plans may use of the host. Older files say of the optimizer's state, too, whether it may go there."""
+    if saved and saved.pop("state", False):
+        raise LiveError(f"{path}: a plan with --offload-state, which is no more; plan anew")
+    return Hosting(saved["link"], saved["memory_bytes"]) if saved else None
 
 
 def _planned(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:

@@ -17,7 +17,7 @@ from coopsim.live.host_time import step_time
 from coopsim.live.ladder import Judgement, StepTook
 from coopsim.live.make import at_start
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan import ON_HOST, Plan
+from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, PlanState, Trial, Valid
 from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
@@ -107,14 +107,11 @@ class Planning:
             self._try(signature, self._first(signature))
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with; another where that has values on the host between steps."""
+        """Follow the schedule that a signature comes with."""
         state = signature.state
         if not isinstance(state, NoPlan) or state.candidate is None:
             return
-        if state.candidate.schedule.header.get(ON_HOST) and not self.offloading.between:
-            self._try(signature, self._first(signature))
-        else:
-            self._try(signature, self._with_plan(signature, state.candidate), stays=state.stays)
+        self._try(signature, self._with_plan(signature, state.candidate), stays=state.stays)
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
@@ -187,7 +184,7 @@ class Planning:
         evict = needed + candidate.margin > limit
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
-        return Plan(trace, schedule, op_log, everything=everything, evict=evict, finds=signature.finds, time=time)
+        return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
 
     def _remake(self, signature: Signature) -> None:
         if isinstance(state := signature.state, Followed):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coopsim.live import schedules
-from coopsim.live.host.hosting import Hosting, bounds
+from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan_state import Candidate
 from coopsim.policies import Policy
 from coopsim.trace import Trace
@@ -44,7 +44,7 @@ class Search:
 
     def too_much(self) -> str:
         """Why no schedule can exist, in one line; "" if one may."""
-        least = schedules.least(self.trace, **bounds(self.hosting))
+        least = schedules.least(self.trace)
         return schedules.too_much(least, self.others, self.limit) if least.nbytes > self.room else ""
 
     def first(self) -> Found:

@@ -4,7 +4,7 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -208,27 +208,17 @@ class Values:
         """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
         self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
-    def begin(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Begin to follow a plan: only these storages are on the host then, each in the area from its place on."""
-        others = [tracked for tracked in self.residency.kept_on_host if tracked not in places]
-        self.materialize([(tracked, tracked.version) for tracked in others if tracked.ref() is not None])
-        self.residency.gather(places)
-
-    def finish(self, storages: Iterable[TrackedStorage], *, goes_on: bool) -> None:
+    def finish(self, storages: Iterable[TrackedStorage]) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
 
-        goes_on: the next step begins at once, so what is on the host stays there. storages: all that the step has used,
-        whose held values and calls are dropped.
+        storages: all that the step has used, whose held values and calls are dropped.
         """
         self.room.end()
         residency = self.residency
         evicted = [(tracked, tracked.version) for tracked in residency.evicted.values() if tracked.ref() is not None]
         try:
-            if goes_on:
-                residency.keep(tracked for tracked, _ in evicted)
-            stays = set(residency.kept_on_host) if goes_on else set()
-            self.materialize([(tracked, version) for tracked, version in evicted if tracked not in stays])
+            self.materialize(evicted)
         finally:
             for tracked in storages:
                 tracked.let_go()
-            residency.end(goes_on=goes_on)
+            residency.end()

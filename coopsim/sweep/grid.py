@@ -6,22 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from coopsim import budget, policies
 from coopsim.allocators import Allocator
+from coopsim.link import Link
 from coopsim.options import ReplayOptions
-from coopsim.sweep.options import memories, products
-from coopsim.trace import Trace, load_trace
+from coopsim.sweep.options import memories, of_policy, products
+from coopsim.trace import Trace
+from coopsim.trace.named import load_all
+from coopsim.types import CoopsimError
 
 
 @dataclass(frozen=True)
 class GridSetting:
     """All that a replay depends on but its budget."""
 
+    trace: str  #: its label, which no other trace of the grid has
     trace_file: str
     trace_hash: str
     policy: str
@@ -30,6 +33,11 @@ class GridSetting:
     peak_without_eviction_bytes: int
     card: str = ""  #: for which the trace was recorded; "" if it does not say
     precision: str = ""
+
+    @property
+    def trace_id(self) -> str:
+        """Names the trace for workers: its rows, and its card, on which the link to the host depends."""
+        return f"{self.card} {self.trace_hash}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Point:
         """Names the replay: points of one id have one row."""
         s = self.setting
         granules = self.budget_bytes // s.allocator.granule
-        what = [s.trace_hash, s.policy, asdict(s.allocator), granules, asdict(s.options)]
+        what = [s.trace_id, s.policy, asdict(s.allocator), granules, asdict(s.options)]
         return hashlib.blake2b(json.dumps(what).encode(), digest_size=12).hexdigest()
 
 
@@ -55,8 +63,8 @@ class Point:
 class Grid:
     """What to sweep. Budgets as in budget.parse_list; each becomes `band` neighbours over `band_width`.
 
-    traces: files, `synth:NAME`, or traces. options: of ReplayOptions, and torch and alloc_conf of cuda-caching; each
-    one value or a list.
+    traces: files, `synth:NAME`, `LABEL=` before either, or traces. options: of ReplayOptions, and torch and alloc_conf
+    of cuda-caching; each one value or a list.
     """
 
     traces: Sequence[str | Trace]
@@ -69,13 +77,13 @@ class Grid:
 
     @cached_property
     def loaded(self) -> list[tuple[str, Trace]]:
-        """The traces, each with the name of its file, or its label. CoopsimError for one that cannot be read."""
-        return [(t.label, t) if isinstance(t, Trace) else _named(t) for t in self.traces]
+        """The traces, as of `load_all`."""
+        return load_all(self.traces)
 
     @cached_property
     def by_hash(self) -> dict[str, Trace]:
-        """What workers need: the traces, by their content hash."""
-        return {trace.content_hash: trace for _, trace in self.loaded}
+        """What workers need: the traces, by GridSetting.trace_id."""
+        return {f"{_card(trace)} {trace.content_hash}": trace for _, trace in self.loaded}
 
     def settings(self) -> list[GridSetting]:
         """All settings, in a defined order. CoopsimError for an unknown name, bad option or trace."""
@@ -87,10 +95,13 @@ class Grid:
         found = []
         for (file, trace), allocator in product(self.loaded, places):
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
+            about = (_card(trace), str(trace.header.get("precision", "")))
             for options, policy in product(rest, self.policies):
-                about = (str(trace.header.get(key, "")) for key in ("card", "precision"))
-                found.append(GridSetting(file, content_hash, policy, allocator, options, peak, *about))
-        return found
+                fitting = of_policy(options, policy)
+                found.append(GridSetting(trace.label, file, content_hash, policy, allocator, fitting, peak, *about))
+        settings = list(dict.fromkeys(found))
+        _check_apart(settings)
+        return settings
 
     def points(self) -> list[Point]:
         """All replays, in a defined order. CoopsimError as in `settings`, or for a bad budget, before anything runs."""
@@ -106,6 +117,20 @@ class Grid:
         return found
 
 
-def _named(name: str) -> tuple[str, Trace]:
-    trace = load_trace(name)  # raises for what is no name
-    return Path(name).name, trace
+def _card(trace: Trace) -> str:
+    return str(trace.header.get("card", ""))
+
+
+def _check_apart(settings: Sequence[GridSetting]) -> None:
+    """CoopsimError if two of them look alike in a table, which knows links and allocators of one's own by name."""
+    seen: set[tuple[Any, ...]] = set()
+    for s in settings:
+        of_allocator = (getattr(s.allocator, name, "") for name in ("name", "torch", "conf", "driver"))
+        options = (value.name if isinstance(value, Link) else value for value in vars(s.options).values())
+        look = (s.trace, s.policy, *of_allocator, *options)
+        if look in seen:
+            raise CoopsimError(
+                f"two settings of {s.trace} under {s.policy} look alike in a table ({', '.join(map(str, look[2:]))}): "
+                "give links and allocators of your own different names"
+            )
+        seen.add(look)

@@ -1,10 +1,11 @@
 """Options of replays as a grid has them: each one value or several, checked before anything runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from coopsim import allocators, budget, options
+from coopsim import allocators, budget, options, policies
 from coopsim.allocators import Allocator, CudaCaching, cuda_caching
 from coopsim.errors import unknown
 from coopsim.options import ReplayOptions
@@ -30,6 +31,14 @@ def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
         given["host_memory"] = [budget.parse(n, None, "host_memory") if isinstance(n, str) else n for n in amounts]
     values = {name: _some(name, given[name]) for name in options.NAMES if name in given}
     return [ReplayOptions(**dict(zip(values, combination, strict=True))) for combination in product(*values.values())]
+
+
+def of_policy(given: ReplayOptions, policy: str) -> ReplayOptions:
+    """The options as they are for this policy: what means nothing to it is as by default, so that it is run once."""
+    if policies.find(policy).offloads:
+        return given
+    default = ReplayOptions()
+    return replace(given, **{name: getattr(default, name) for name in options.OF_COPIES})
 
 
 def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list[Allocator]:

@@ -103,7 +103,7 @@ def _results(
 
 def _job(point: Point) -> SweepJob:
     s = point.setting
-    return SweepJob(s.trace_hash, s.policy, s.allocator, point.budget_bytes, s.options, core())
+    return SweepJob(s.trace_id, s.policy, s.allocator, point.budget_bytes, s.options, core())
 
 
 class _Crew:
@@ -136,7 +136,7 @@ class _Crew:
                 if row is not None:
                     yield point, row
                 elif whole:
-                    whole = self._submit(point, self.traces[point.setting.trace_hash])
+                    whole = self._submit(point, self.traces[point.setting.trace_id])
                 else:
                     todo.appendleft(point)
             if not whole:

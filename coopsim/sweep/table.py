@@ -8,6 +8,7 @@ from typing import Any
 
 from coopsim import policies
 from coopsim.metrics import OF_COPIES, SUMMARY_KEYS
+from coopsim.options import COLUMNS
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import SWEEP_VERSION, Row
 from coopsim.version import __version__
@@ -16,9 +17,9 @@ from coopsim.version import __version__
 _TYPES = dict.fromkeys(
     ("overhead", "fragmentation_rate", "fragmentation_rate_incl", "external_fragmentation"), "float64"
 )
-_TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
+_TYPES |= dict.fromkeys(("torch", "alloc_conf", "driver", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
-_TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string"}
+_TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string", "host_bandwidth": "float64"}
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
 _ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes", "card", "precision")
 
@@ -43,6 +44,8 @@ def write(
     columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
     settings = {id(p.setting): asdict(p.setting) for p in points}
     called = policies.shown(dict.fromkeys(p.setting.policy for p in points))
+    columns["trace"] = [p.setting.trace for p in points]
+    columns |= {c: [getattr(p.setting.options, n) for p in points] for n, c in COLUMNS.items() if c not in columns}
     columns["policy"] = [called[p.setting.policy] for p in points]
     columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]
     columns |= {k: [settings[id(p.setting)][k] for p in points] for k in _ASKED}

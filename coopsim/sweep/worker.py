@@ -21,7 +21,7 @@ _held: dict[str, Trace] = {}
 class SweepJob:
     """One replay, as sent to a worker. `core` names the version that it is to be run by."""
 
-    trace_hash: str
+    trace_id: str
     policy: str
     allocator: Allocator
     budget_bytes: int
@@ -38,7 +38,7 @@ def core() -> str:
 
 
 def hold(traces: Mapping[str, Trace]) -> None:
-    """Keep traces in this process, by their content hash."""
+    """Keep traces in this process, by GridSetting.trace_id."""
     for name, trace in traces.items():
         _held.setdefault(name, trace)
 
@@ -57,13 +57,13 @@ def perform(job: SweepJob, trace: Trace | None = None) -> Row | None:
     if job.core != core():
         raise CoopsimError(f"the worker on {socket.gethostname()} has coopsim {core()}, not {job.core}")
     if trace is not None:
-        hold({job.trace_hash: trace})
-    if job.trace_hash not in _held:
+        hold({job.trace_id: trace})
+    if job.trace_id not in _held:
         return None
     from coopsim.replay import measure
 
     policy = _policy(job.policy, fingerprint(job.policy))
-    row = measure(_held[job.trace_hash], policy, job.budget_bytes, job.allocator, job.options)
+    row = measure(_held[job.trace_id], policy, job.budget_bytes, job.allocator, job.options)
     row["failure"] = json.dumps(row["failure"]) if row["failure"] else None
     return row
 

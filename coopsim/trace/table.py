@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,10 @@ class Trace:
     def label(self) -> str:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
+
+    def named(self, label: str) -> "Trace":
+        """The same trace under another label, for tables and figures; its content hash stays."""
+        return replace(self, header={**self.header, "model": label})
 
     def __repr__(self) -> str:
         steps = "a step" if self.n_steps == 1 else f"{self.n_steps} steps"

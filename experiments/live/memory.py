@@ -41,13 +41,13 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def recorded(model: str, path: str, arena: Any = None, hosting: Any = None) -> Any:
-    """Three steps without a budget, the first one included. hosting: what their plans are to use of the host."""
+def recorded(model: str, path: str, arena: Any = None) -> Any:
+    """Three steps without a budget, the first one included."""
     from coopsim.live import plan_file
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    session, step = TrainingSession(None, POLICY, arena=arena, offload=hosting), train.build(model)
+    session, step = TrainingSession(None, POLICY, arena=arena), train.build(model)
     for _ in range(3):
         session.begin()
         step()

@@ -10,7 +10,6 @@ import torch
 
 from coopsim.live.actions import Evict, Recompute
 from coopsim.live.host.area import HostArea
-from coopsim.live.host.copies import OnHost
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
@@ -83,12 +82,10 @@ class Parts:
         self.context.values.materialize([(self.tracked(tensor), self.tracked(tensor).version) for tensor in tensors])
 
 
-def parts(
-    limit: int | None = None, cap: Any = None, *, hard: bool = True, sends: int = 0, signatures: Collection[Any] = ()
-) -> Parts:
+def parts(limit: int | None = None, cap: Any = None, *, hard: bool = True, signatures: Collection[Any] = ()) -> Parts:
     """A step on the CPU, of which no op has run."""
-    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), OnHost()), TrackedStorages()
-    room = Room(residency, storages, limit, None, cap, hard=hard, sends=sends)
+    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
+    room = Room(residency, storages, limit, None, cap, hard=hard)
     values = Values(residency, room)
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
@@ -156,7 +153,7 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     """A plan of these rows, as Follow takes it (plan.Plan), in which no op changes a storage in place."""
     ops = [one.entry for one in rows if one.entry.op >= 0]
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
-    unused: dict[str, Any] = {"early": set(), "several_streams": False, "on_host": {}, "finds": frozenset()}
+    unused: dict[str, Any] = {"several_streams": False}
     mutates: list[set[int]] = [set() for _ in ops]
     random = [False for _ in ops]
     return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, random=random, program=program, **unused)

@@ -67,7 +67,7 @@ def test_one_of_the_version_before_does_not_offload(file: Path) -> None:
 
 def test_what_plans_may_use_of_the_host_is_kept(file: Path, tmp_path: Path) -> None:
     found, again = plan_file.load(file), tmp_path / "again.plan"
-    hosting = Hosting("pcie3-x16", 1 << 30, state=True)
+    hosting = Hosting("pcie3-x16", 1 << 30)
     plan_file.save(replace(found, header=replace(HEADER, hosting=hosting)), again)
     assert plan_file.load(again).header.hosting == hosting
 
@@ -99,6 +99,7 @@ def flipped(file: Path) -> None:
     (lambda f: f.unlink(), "no such file"),
     (lambda f: changed(f, plan_json=lambda head: head | {"plan_version": 99}), "newer than this coopsim"),
     (lambda f: changed(f, plan_json=lambda head: head | {"more": 1}), "not a plan of coopsim live"),
+    (lambda f: changed(f, plan_json=lambda head: head | {"hosting": {"link": "", "state": True}}), "--offload-state"),
     (lambda f: changed(f, plan_json=lambda head: [head]), "not a plan of coopsim live"),
     (lambda f: changed(f, **{"0_tape_json": lambda t: [[*t[0][:2], [10**6], *t[0][3:]]]}), "not of its trace"),
 ])  # fmt: skip

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -94,17 +93,3 @@ def test_the_first_kind_is_a_candidate_for_the_first_step_alone_and_none_are_aft
     assert known.candidates(first_step=False) == [other, steady]
     known.deviated(decide=False)
     assert known.candidates(first_step=False) == []
-
-
-def test_a_step_that_numbers_its_storages_otherwise_is_recognised() -> None:
-    """What it has found is kept under the numbers of the kind, which plans name."""
-
-    def entry(inputs: list[int]) -> Any:
-        return SimpleNamespace(func="mul", shapes=((), (), None), inputs=inputs)
-
-    known, steady = KnownSignatures(), kind()
-    steady.op_log = [entry([0, 1]), entry([1, 5])]
-    known.add(steady)
-    found: dict[int, Any] = {3: "weight", 2: "moment"}
-    assert known.recognise([entry([3, 2]), entry([2, 7])], found)
-    assert steady.stays == {0: "weight", 1: "moment"}
