@@ -114,7 +114,7 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class Trial(Followed):
+class OnTrial(Followed):
     """Steps have yet to show that they keep to the budget by the plan, and are steady. Else another takes its place."""
 
 
@@ -136,4 +136,4 @@ class Last(Followed):
         return replace(self, plan=plan, validated=True)
 
 
-PlanState = NoPlan | Trial | Valid | Last
+PlanState = NoPlan | OnTrial | Valid | Last

@@ -18,7 +18,7 @@ from coopsim.live.ladder import Judgement, StepTook
 from coopsim.live.make import at_start
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, PlanState, Trial, Valid
+from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
 from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
 from coopsim.policies import Policy
@@ -156,7 +156,7 @@ class Planning:
         if isinstance(chosen, str):
             self._move(signature, NoPlan(chosen))
         else:
-            self._move(signature, (Last if stays else Trial)(*chosen))
+            self._move(signature, (Last if stays else OnTrial)(*chosen))
 
     def _choose(self, signature: Signature, margin: int) -> Chosen | str:
         """A schedule that leaves this margin, with its plan; or why there is none."""
@@ -221,13 +221,13 @@ class Planning:
             excess = max(took.nbytes - self.limit, 0)
             self._climb(signature, state, Failure(state.candidate, took.ran_out, excess, took.retries))
 
-    def _keep(self, signature: Signature, state: Trial | Valid | Last, limit: int) -> None:
+    def _keep(self, signature: Signature, state: OnTrial | Valid | Last, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
         if self._in_arena is not None and not signature.first:
             better = self._in_arena.look_ahead(signature, state, limit)
             if better is not None:
                 self.replans += 1
-                self._move(signature, Last(*better) if state.stays else Trial(*better))
+                self._move(signature, Last(*better) if state.stays else OnTrial(*better))
                 return
         enough = 1 if signature.first else self._parameters.validating_steps
         if state.kept >= self._parameters.validating_steps:
@@ -237,7 +237,7 @@ class Planning:
             state = state.validate(self._plan(signature, state.candidate, validated=True))
         self._move(signature, state)
 
-    def _climb(self, signature: Signature, state: Trial | Valid | Last, failure: Failure) -> None:
+    def _climb(self, signature: Signature, state: OnTrial | Valid | Last, failure: Failure) -> None:
         """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried."""
         tried = (*state.tried, failure)
         candidate = ladder.climb(tried, self._search(signature), self._parameters)
@@ -247,9 +247,9 @@ class Planning:
         if isinstance(chosen, str):
             self._move(signature, NoPlan(chosen))
         else:
-            self._move(signature, Trial(*chosen, tried) if candidate is not None else Last(*chosen))
+            self._move(signature, OnTrial(*chosen, tried) if candidate is not None else Last(*chosen))
 
-    def _change(self, signature: Signature, state: Trial | Valid | Last, chosen: Chosen | None) -> None:
+    def _change(self, signature: Signature, state: OnTrial | Valid | Last, chosen: Chosen | None) -> None:
         """Go on to another plan in the arena; None: there is none, and the present one stays."""
         self.replans += chosen is not None
-        self._move(signature, Trial(*chosen) if chosen is not None else state.finish())
+        self._move(signature, OnTrial(*chosen) if chosen is not None else state.finish())

@@ -13,7 +13,7 @@ from coopsim.live.host.area import HostArea
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
-from coopsim.live.plan_state import Candidate, Trial
+from coopsim.live.plan_state import Candidate, OnTrial
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
@@ -180,5 +180,5 @@ def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
 def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
-    state = Trial(Candidate(0, None), made)  # type: ignore[arg-type]
+    state = OnTrial(Candidate(0, None), made)  # type: ignore[arg-type]
     return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]

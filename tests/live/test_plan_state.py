@@ -9,14 +9,14 @@ import pytest
 from coopsim import live as live_package
 from coopsim.live.ladder import Judgement, StepTook, judge
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Failure, Followed, Last, PlanState, Trial, Valid
+from coopsim.live.plan_state import Candidate, Failure, Followed, Last, OnTrial, PlanState, Valid
 from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace
 
 SCHEDULE, PLAN, OTHER = cast("Schedule", object()), cast("Plan", object()), cast("Plan", object())
 FIRST = Candidate(1, SCHEDULE)
-TRIAL = Trial(FIRST, PLAN, (Failure(FIRST),), kept=2, allocating=1)
+TRIAL = OnTrial(FIRST, PLAN, (Failure(FIRST),), kept=2, allocating=1)
 VALID = Valid(FIRST, PLAN, kept=2, allocating=1)
 LAST = Last(FIRST, PLAN, kept=2, allocating=1)
 

@@ -134,7 +134,7 @@ from types import SimpleNamespace
 from coopsim.live.arena.plans import PlacedPlans
 from coopsim.live.ladder import StepTook
 from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan_state import Candidate, Trial
+from coopsim.live.plan_state import Candidate, OnTrial
 from coopsim.live.signatures import Signature
 signature = Signature(None, [], 1, 0)
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
@@ -145,10 +145,10 @@ def first(most):
     chosen = plans(most).first(signature, 400)
     return chosen if isinstance(chosen, str) else chosen[1]
 def after(own):
-    chosen = plans(60).after_excess(signature, Trial(Candidate(own, None), own), StepTook(0, ran_out=True), 400)
+    chosen = plans(60).after_excess(signature, OnTrial(Candidate(own, None), own), StepTook(0, ran_out=True), 400)
     return chosen and chosen[1]
 one = plans(60)
-looked = [one.look_ahead(signature, Trial(Candidate(0, None), 0), 400) for _ in range(2)]
+looked = [one.look_ahead(signature, OnTrial(Candidate(0, None), 0), 400) for _ in range(2)]
 answer([first(60), first(7), first(-1), looked[0][1], looked[1], after(0), after(15), after(31)])
 """
 
