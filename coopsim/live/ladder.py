@@ -1,6 +1,6 @@
 """Judges plans by their steps, and says which one follows where steps do not do well. Knows no torch.
 
-Plans leave fixed shares of the budget, each more than the one before: the first by which steps are steady stays. A
+Plans leave given shares of the budget, each more than the one before: the first by which steps are steady stays. A
 margin is this share in bytes. Nothing is changed here: a judgement, or a schedule, is returned.
 """
 

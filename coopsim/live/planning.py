@@ -250,6 +250,6 @@ class Planning:
             self._move(signature, OnTrial(*chosen, tried) if candidate is not None else Last(*chosen))
 
     def _change(self, signature: Signature, state: OnTrial | Valid | Last, chosen: Chosen | None) -> None:
-        """Go on to another plan in the arena; None: there is none, and the present one stays."""
+        """Go on to another plan in the arena; None: there is none, and steps go on by this one."""
         self.replans += chosen is not None
         self._move(signature, OnTrial(*chosen) if chosen is not None else state.finish())
