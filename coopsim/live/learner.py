@@ -5,14 +5,16 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from coopsim import budget as amounts
-from coopsim.live import device, stored
+from coopsim.live import device, plan_file, stored
 from coopsim.live.ladder import StepTook
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
-from coopsim.live.plan_file import Header
+from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.plan_state import NoPlan
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
@@ -189,7 +191,7 @@ class Learner:
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
-        stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
+        plan_file.save(PlanFile(self._header(command, device_type, arena=arena), self._known.signatures), path)
 
     def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
@@ -210,12 +212,13 @@ class Learner:
         head = self._header(command, device_type, arena=arena)
         replanned = planning.replans or any(one.state.stays for one in signatures)
         steady = not (replanned and any(one.state.allocating for one in signatures))
-        stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
+        plan_file.save(PlanFile(replace(head, card=device.card(device_type), steady=steady), signatures), path)
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
         planning = self._planning
-        known = planning.limit, planning.policy, planning.others, device_type, command
-        return stored.header(*known, arena=arena, hosting=planning.offloading.hosting)
+        policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
+        known = planning.limit or 0, policy, planning.others, torch.__version__, device_type, command
+        return Header(*known, arena=arena, hosting=planning.offloading.hosting)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [

@@ -17,13 +17,11 @@ from coopsim.live.host_time import StepTime, step_time
 from coopsim.live.ladder import placed
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
-from coopsim.live.plan_file import Planned
-from coopsim.live.plan_state import Chosen
+from coopsim.live.plan_state import Chosen, NoPlan
 from coopsim.live.schedules import Least
 from coopsim.live.search import Found, Search
-from coopsim.trace.measure import peak_bytes
+from coopsim.live.signatures import Signature
 
-_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
 
@@ -35,7 +33,7 @@ class Made:
     budgets tried for which a plan was found; None if there was none, or none was tried. on_gpu: where steps run.
     """
 
-    signature: Planned
+    signature: Signature
     peak_bytes: int
     least: Least
     least_planned_bytes: int | None
@@ -44,16 +42,13 @@ class Made:
     @property
     def time(self) -> StepTime | None:
         """The predicted times of a step by the plan; None if there is none."""
-        signature = self.signature
-        return (
-            step_time(signature.trace, signature.schedule, len(signature.op_log) * self.on_gpu)
-            if signature.schedule
-            else None
-        )
+        signature, schedule = self.signature, self.signature.state.schedule
+        ops = len(signature.op_log) * self.on_gpu
+        return step_time(signature.trace, schedule, ops) if schedule is not None else None
 
 
 def make(
-    signature: Planned,
+    signature: Signature,
     policy: str,
     budget: int,
     others: int,
@@ -66,22 +61,19 @@ def make(
     """Plan a step signature for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `signature`
-    has no schedule, and its `why` says why.
+    hosting: what the plan may use of the host. on_gpu: where steps run. The state of the result's signature has the
+    schedule, or says why there is none.
     """
     p, ops = PlanningParameters(), len(signature.op_log) if on_gpu else 0
     margin = p.margins(budget)[0] if on_gpu else 0
     seek = Search(signature.trace, policy, budget, others, hosting, ops, margin)
     least, room = schedules.least(signature.trace), seek.room
     found = at_start(signature.op_log, seek, p) if arena else seek.first()
-    made = replace(signature, schedule=None, why=found.why)
-    if found.candidate is not None:
-        made = replace(signature, schedule=found.candidate.schedule, margin=found.candidate.margin, why="")
-    peak = peak_bytes(signature.trace, _GRANULE)
-    smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
+    made = replace(signature, state=NoPlan(found.why, found.candidate))
+    smallest = _smallest(made, policy, least.nbytes, room) if search else None
     return Made(
         made,
-        peak + others,
+        signature.peak_bytes + others,
         replace(least, nbytes=least.nbytes + others),
         smallest + others if smallest is not None else None,
         on_gpu,
@@ -110,9 +102,10 @@ def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Fo
     return Found(None, chosen) if isinstance(chosen, str) else Found(chosen[0])
 
 
-def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:
+def _smallest(made: Signature, policy: str, least: int, room: int) -> int | None:
     """The smallest budget with a plan, by bisection down to the lower bound; None if not even the peak has one."""
-    known = room if made.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
+    peak = made.peak_bytes
+    known = room if made.state.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
     while known is not None and known - least > _CLOSE * peak:
         middle = (least + known) // 2
         if _plans(made, policy, middle):
@@ -122,5 +115,5 @@ def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> i
     return known
 
 
-def _plans(made: Planned, policy: str, room: int) -> bool:
+def _plans(made: Signature, policy: str, room: int) -> bool:
     return not schedules.explain(schedules.find(made.trace, policy, room))
