@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
     from coopsim.fit import fit as fit
+    from coopsim.paired import compare as compare
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
     from coopsim.plotting import plot as plot
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
+    from coopsim.tables import bands as bands
     from coopsim.trace import Trace as Trace
     from coopsim.trace import load_trace as load  # noqa: F401
     from coopsim.types import CoopsimError as CoopsimError
@@ -45,6 +47,8 @@ _WHERE = {  # the public names: in which module, and as what
     "sweep": ("coopsim.api", "sweep"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.validate", "validate"),
+    "bands": ("coopsim.tables", "bands"),
+    "compare": ("coopsim.paired", "compare"),
     "plot": ("coopsim.plotting", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
