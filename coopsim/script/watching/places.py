@@ -117,7 +117,7 @@ def changed_at(file: str, name: str) -> str:
 
 @functools.cache
 def _parsed(file: str) -> ast.Module:
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
+    return ast.parse(Path(file).read_bytes())
 
 
 _ADDS = (ast.Call, ast.AugAssign, ast.Assign)
