@@ -21,7 +21,7 @@ def digest(command: tuple[str, ...]) -> str:
     named = [Path(word.rpartition("=")[2]) for word in command]
     named = [path for path in named if path.is_file()]
     scripts = [path for path in named if path.suffix == ".py"]
-    files = {*named, *(module for path in scripts for module in _modules(path, set()))}
+    files = {*named, *(module for path in scripts for module in _modules(path, path.parent, set()))}
     for folder in {path.parent for path in scripts}:
         files |= {path for path in folder.iterdir() if path.suffix in _CONFIGURATIONS and path.is_file()}
     for path in sorted(files):
