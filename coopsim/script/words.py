@@ -19,7 +19,7 @@ _READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
 
 def kept(report: Report) -> str:
     """Return what masks were taken to keep in a run (Report.masks), in words: "half of their elements"."""
-    return _KEPT[report.masks] + (", an upper bound" if report.masks == "all" else "")
+    return _KEPT[report.masks] + (", an upper bound on allocated bytes" if report.masks == "all" else "")
 
 
 def of_masks(report: Report) -> list[tuple[str, str]]:
