@@ -16,7 +16,7 @@ def human(nbytes: float) -> str:
 
 
 def count(n: int, noun: str, plural: str = "s") -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> count(1, "step"), count(2, "batch", "es")
     ('1 step', '2 batches')
