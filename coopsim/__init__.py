@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from coopsim.allocators import cuda_caching as cuda_caching
     from coopsim.api import capture as capture
-    from coopsim.api import plot as plot
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
     from coopsim.figures.reported import report as report
     from coopsim.fit import fit as fit
     from coopsim.optimum.compared import gap as gap
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
+    from coopsim.plotting import plot as plot
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
@@ -51,7 +51,7 @@ _WHERE = {  # the public names: in which module, and as what
     "report": ("coopsim.figures.reported", "report"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.validate", "validate"),
-    "plot": ("coopsim.api", "plot"),
+    "plot": ("coopsim.plotting", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
     "Trace": ("coopsim.trace", "Trace"),

@@ -18,10 +18,9 @@ from coopsim.trace.measure import peak_bytes
 from coopsim.types import CoopsimError, Precision
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 else:
-    DataFrame = Figure = Any  # so that typing.get_type_hints works without importing them
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 
 def capture(
@@ -179,27 +178,3 @@ def summary(schedule: Schedule, trace: Trace | None = None) -> dict[str, Any]:
     elif (peak := schedule.header.get("peak_without_eviction_bytes", 0)) == 0:
         raise CoopsimError("this schedule does not hold its trace's peak: summary(schedule, trace)")
     return metrics.with_peak(metrics.summary(schedule), peak)
-
-
-def plot(what: "Schedule | Sequence[Schedule] | Trace | DataFrame", trace: Trace | None = None) -> "Figure":
-    """A matplotlib figure: the memory map of a schedule, or of several of one trace below each other.
-
-    Also the table of a sweep or of a map, as curves or as a map of what fits; and a trace alone, as the bytes that are
-    alive without eviction, by role. trace: what the schedules were made from. CoopsimError for something else, or
-    schedules without addresses.
-    """
-    from coopsim.figures import alive, feasibility, lines, memory_map
-
-    if trace is not None:
-        of_type("trace", trace, Trace, "coopsim.load gives one")
-    if isinstance(what, Trace):
-        return alive.draw(what)
-    schedules = [what] if isinstance(what, Schedule) else what
-    if isinstance(schedules, list | tuple) and schedules and all(isinstance(s, Schedule) for s in schedules):
-        if trace is None:
-            raise CoopsimError("a schedule is drawn with its trace: plot(schedule, trace)")
-        return memory_map.compare(schedules, trace)
-    if hasattr(what, "columns"):
-        table: Any = what
-        return feasibility.draw(table) if "refined" in table.columns else lines.overview(table)
-    raise CoopsimError(f"there is no figure of a {type(what).__name__}: plot(schedule, trace), or the table of a sweep")

@@ -1,5 +1,6 @@
 """`import coopsim` behaves as a package does: names, help, hints, pickling, reloading; wrong calls say one line."""
 
+# ruff: noqa: ARG005, S301  (calls of one shape; our own pickles)
 import importlib
 import inspect
 import pickle
@@ -131,7 +132,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "an old schedule": (lambda t, s: coopsim.summary(old(s)), "summary(schedule, trace)"),
     "validate, turned round": (lambda t, s: coopsim.validate(t, s), "is no schedule"),
     "a figure with a name": (lambda t, s: coopsim.plot(s, "unet"), "is no trace"),  # type: ignore[arg-type]
-    "a figure of a table": (lambda t, s: coopsim.plot(pd.DataFrame({"a": [1]})), ""),
+    "a figure of a table": (lambda t, s: coopsim.plot(pd.DataFrame({"a": [1]})), "a"),
     "capture, steps": (lambda t, s: coopsim.capture("unet", steps="3"), "'3' is no int"),  # type: ignore[arg-type]
     "capture, batch": (lambda t, s: coopsim.capture("unet", batch=0), "batch must be at least 1"),
     "capture, file": (lambda t, s: coopsim.capture("unet", 3), NO_NAME),  # type: ignore[arg-type]
@@ -140,7 +141,7 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "a trace's file": (lambda t, s: t.save(None), NO_NAME),
     "a schedule's file": (lambda t, s: s.save("."), "is a folder"),
     "a table": (lambda t, s: t.to_pandas(3), "unknown table"),
-    "an allocator": (lambda t, s: coopsim.cuda_caching(3), ""),  # type: ignore[arg-type]
+    "an allocator": (lambda t, s: coopsim.cuda_caching(3), "3"),  # type: ignore[arg-type]
     "a script": (lambda t, s: coopsim.fit("no.py", gpu="rtx-3060"), "no.py"),
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from ctypes import c_int64
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -86,7 +87,7 @@ def parts(limit: int | None = None, cap: Any = None, *, hard: bool = True, signa
     """A step on the CPU, of which no op has run."""
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
     room = Room(residency, storages, limit, None, cap, hard=hard)
-    values = Values(residency, room)
+    values = Values(residency, room, c_int64())
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
@@ -155,8 +156,7 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
     unused: dict[str, Any] = {"several_streams": False}
     mutates: list[set[int]] = [set() for _ in ops]
-    random = [False for _ in ops]
-    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, random=random, program=program, **unused)
+    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, program=program, **unused)
 
 
 MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.sub.Tensor
