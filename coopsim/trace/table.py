@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,12 +119,6 @@ class Trace:
 
     def __hash__(self) -> int:
         return hash(self.content_hash)
-
-    def save(self, path: str | Path) -> None:
-        """Check the trace and write it as a file (docs/formats.md), whole or not at all. CoopsimError if it cannot."""
-        from coopsim.trace.file import save
-
-        save(self, path)
 
     def named(self, label: str) -> "Trace":
         """The same trace under another label, for tables and figures; its content hash stays."""
