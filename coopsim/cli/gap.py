@@ -22,16 +22,23 @@ _BOUND = {
 
 
 def run(args: argparse.Namespace) -> int:
+    from coopsim import budget
+    from coopsim.optimum import highs
     from coopsim.optimum.compared import gap
+    from coopsim.trace import load_trace
+    from coopsim.trace.measure import peak_bytes
 
+    highs.solver()
+    trace = load_trace(args.trace)
+    peak = peak_bytes(trace)
     gaps = gap(
-        args.trace,
-        args.budget,
+        trace,
+        [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)],
         args.policy,
         seconds=args.time_limit,
         random=args.random,
         link=args.link or "",
-        host_memory=args.host_memory,
+        host_memory=budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
         host_bandwidth=args.host_bandwidth,
     )
     if args.json:
