@@ -14,6 +14,7 @@ from coopsim.replay.once import OneReplay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.trace.build import TraceBuilder
+from coopsim.trace.named import load_trace
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
@@ -21,7 +22,7 @@ _DEFAULT = ReplayOptions()
 
 
 def replay(
-    trace: Trace,
+    trace: Trace | str,
     policy: Policy | str,
     budget: int | str,
     allocator: Allocator | str = "arena",
@@ -36,23 +37,23 @@ def replay(
 ) -> Schedule:
     """Replay a trace under a policy and a budget, and record every action.
 
-    policy: a name of `coopsim list policies`, `NAME:choice=value,…`, `FILE.py:NAME`, or a Policy. budget: for
-    everything on the device, as on the command line, `"50%"` of the peak without eviction or `"6GiB"`; an integer is
-    bytes. allocator: `arena`, `counter`, `cuda-caching` (the newest), or `cuda_caching(torch, conf)`. steps: how many
-    training steps in one memory. cost_model: the cost that the policy decides with (`cost`, `bytes`, `flops`, `unit`);
-    the reported cost is always the trace's. random: `recompute` (the generator's state is saved) or `keep` results of
-    random ops. overhead_limit: total cost over this many times the cost without recomputation ends the replay as
-    `thrash`. For policies that offload (docs/offload.md): link, a name of `coopsim list links` or a Link (default: that
-    of the trace's card); host_memory, for copies, bytes or `"32GiB"` (default: no limit); host_bandwidth, GB/s of both
-    directions together (default: 1.7 times the link's). Raises CoopsimError for arguments that make no sense; running
-    out of memory is an outcome.
+    trace: a trace, or a name that `load` knows. policy: a name of `coopsim list policies`, `NAME:choice=value,…`,
+    `FILE.py:NAME`, or a Policy. budget: for everything on the device, as on the command line, `"50%"` of the peak
+    without eviction or `"6GiB"`; an integer is bytes. allocator: `arena`, `counter`, `cuda-caching` (the newest), or
+    `cuda_caching(torch, conf)`. steps: how many training steps in one memory. cost_model: the cost that the policy
+    decides with (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. random: `recompute` (the
+    generator's state is saved) or `keep` results of random ops. overhead_limit: total cost over this many times the
+    cost without recomputation ends the replay as `thrash`. For policies that offload (docs/offload.md): link, a name of
+    `coopsim list links` or a Link (default: that of the trace's card); host_memory, for copies, bytes or `"32GiB"`
+    (default: no limit); host_bandwidth, GB/s of both directions together (default: 1.7 times the link's). Raises
+    CoopsimError for arguments that make no sense; running out of memory is an outcome.
     """
     if host_memory is not None and not isinstance(host_memory, int):
         from coopsim.budget import parse
 
         host_memory = parse(host_memory, None, "host_memory")
     options = ReplayOptions(steps, cost_model, random, overhead_limit, link, host_memory, host_bandwidth)
-    return record(trace, policy, budget, allocator, options)
+    return record(load_trace(trace) if isinstance(trace, str) else trace, policy, budget, allocator, options)
 
 
 def record(
