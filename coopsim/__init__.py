@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
     from coopsim.fit import fit as fit
+    from coopsim.policies import EvictionPolicy as EvictionPolicy
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
@@ -45,6 +46,7 @@ _WHERE = {  # the public names: in which module, and as what
     "plot": ("coopsim.api", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
+    "EvictionPolicy": ("coopsim.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
     "Schedule": ("coopsim.schedule", "Schedule"),
     "fit": ("coopsim.fit", "fit"),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from coopsim.policies import AnyPolicy
+
 
 def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-80gb", **options: Any) -> Trace:
     """Record one steady training step, without a GPU, and return its trace.
@@ -38,7 +40,7 @@ def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-8
 
 def sweep(
     traces: "Trace | str | Sequence[Trace | str]",
-    policies: str | Sequence[str],
+    policies: "AnyPolicy | Sequence[AnyPolicy]",
     budgets: str | Sequence[str],
     *,
     allocators: "str | Allocator | Sequence[str | Allocator]" = "arena",
@@ -50,11 +52,12 @@ def sweep(
 ) -> "pd.DataFrame":
     """Replay traces under policies and budgets: a row per replay, with the keys of `summary`, as a pandas DataFrame.
 
-    traces: traces, or names that `load` knows. policies: names, as of `replay`. budgets: as on the command line,
+    traces: traces, or names that `load` knows. policies: as of `replay`;
+    `"./mine.py:Gds:alpha=0.5|1"` is one for each value. budgets: as on the command line,
     `["90%", "50%", "6GiB"]` or `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak.
     jobs: processes (1: this one); in a script, more than one need the guard `if __name__ == "__main__":`. output: a
     table to write (Parquet); an interrupted sweep resumes from it. options: steps, cost_model, random,
-    overhead_limit (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for
+    overhead_limit, seed (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for
     invalid arguments, before anything runs.
     """
     from coopsim import budget
@@ -62,11 +65,6 @@ def sweep(
     from coopsim.sweep.sweep import sweep as run
     from coopsim.sweep.workers import Processes
 
-    for policy in _several(policies):
-        if not isinstance(policy, str):
-            raise CoopsimError(
-                "a sweep names its policies, as its table does: those of a file of yours are FILE.py:NAME"
-            )
     of_type("band", band, int, "how many neighbouring budgets")
     of_type("jobs", jobs, int, "how many processes")
     of_type("band_width", band_width, float, "a part of the peak, such as 0.05")

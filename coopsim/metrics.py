@@ -45,6 +45,7 @@ SUMMARY_KEYS = (
     "cost_model",
     "random",
     "overhead_limit",
+    "seed",
     "torch",
     "alloc_conf",
     "peak_reserved_bytes",
@@ -78,7 +79,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         return h[key] / samples if samples and has_addresses else None
 
     row = (
-        dict.fromkeys(_OF_CACHING + _OF_PLANNING + OF_COPIES)
+        dict.fromkeys((*_OF_CACHING, *_OF_PLANNING, *OF_COPIES, "seed"))
         | dict(h)
         | {
             "trace": h["model"],

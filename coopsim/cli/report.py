@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
         budgets=budget.parse_list(args.budget),
         band=args.band,
         band_width=args.band_width,
-        options=ReplayOptions(args.steps, args.cost_model, args.random, args.overhead_limit),
+        options=ReplayOptions(args.steps, args.cost_model, args.random, args.overhead_limit, seed=args.seed),
     )
     traces = [load_trace(name) for name in args.traces]
     total = sum(ask.replays(trace) for trace in traces)

@@ -95,4 +95,7 @@ OFFLOAD = int(Action.OFFLOAD)
 FETCH = int(Action.FETCH)
 DISCARD = int(Action.DISCARD)
 
+# What else a policy of a user's is told or asked, beside the rows.
+USED, STEP, SEARCH = range(len(Action), len(Action) + 3)
+
 ARENA, COUNTER, CACHING = range(3)

@@ -135,8 +135,12 @@ C_SIZE = 11
     K_STAMP,
     K_CLASSES,
     K_RANDOM,
-    K_USER_SCORE,
-    K_USER_SEARCH,
+    K_USER_SCORE,  # address of a user's score; 0: there is none
+    K_HOOK,  # address of what a policy of a user's is told and asked by
+    K_TOLD,  # what it is told and asked, a bit each (kernel/codes.py)
+    K_REFUSED,  # 1 + the value that a user's search has chosen and that cannot go; 0: none
+    K_LOG_HOOK,  # address of what takes the rows when the log is full
+    K_TAKEN,  # rows that it has taken
     K_CROWDED,  # the arrays of the caching allocator are too small
     K_MARKING,  # the pass of marking; a new one begins when a cost has been queried
     K_QUERIES,  # costs of loss queried, as no block knew them
@@ -164,8 +168,9 @@ C_SIZE = 11
     K_AWAY,  # the next copy of the plan
     K_LEFT,  # the next of those before it whose value may leave when it is copied
     K_SIZE,
-) = range(60)
+) = range(64)
 NO_BORDER = 1 << 62
+FIRST_RANDOM = 20231210  # Coop's day at NeurIPS
 
 # F: sums of samples, and the bytes that searches have passed of values too large for one.
 F_FREE, F_FREE_INCL, F_FRAGMENTATION, F_LARGE = range(4)
@@ -206,7 +211,7 @@ class State(Bundle):
     scratch: Array  # (blocks,): the run that a search looks at, values on their way, or cost classes in order
     score: NDArray[np.float64]  # (blocks,): of the blocks in that run
     suffix: NDArray[np.float64]  # (blocks,): and their sums to the right
-    log: Array  # (rows, L_COLUMNS)
+    log: Array  # (rows, L_COLUMNS): those since it was last full; no rows: they are only counted
     decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
     until: Array  # (values,): the op until which each value stays for others
     requests: Array  # (requests, 2): and the values and addresses of its requests
@@ -245,7 +250,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
     K[K_TOP] = n_blocks - 1
     K[K_OUTCOME] = codes.OUTCOME_OK
-    K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
+    K[K_RANDOM] = FIRST_RANDOM
     K[K_BORDER] = NO_BORDER
     cost = choice[C_COST]
     sets = n_values if cost == codes.COST_SET else 0

@@ -16,7 +16,7 @@ NAMES = (*options.NAMES, *_OF_CACHING)
 
 def several(value: Any) -> list[Any]:
     """One value or several, as a list."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return list(value) if isinstance(value, list | tuple | range) else [value]
 
 
 def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
