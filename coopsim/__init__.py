@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coopsim.fit import fit as fit
     from coopsim.policies import EvictionPolicy as EvictionPolicy
     from coopsim.policies import Policy as Policy
+    from coopsim.policies import compiled as compiled
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
     from coopsim.trace import Trace as Trace
@@ -46,6 +47,7 @@ _WHERE = {  # the public names: in which module, and as what
     "plot": ("coopsim.api", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
+    "compiled": ("coopsim.policies", "compiled"),
     "EvictionPolicy": ("coopsim.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
     "Schedule": ("coopsim.schedule", "Schedule"),

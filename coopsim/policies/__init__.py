@@ -20,6 +20,7 @@ from typing import Any
 
 from coopsim.errors import unknown
 from coopsim.policies import _foreign
+from coopsim.policies._compiled import compiled
 from coopsim.policies._eviction_policy import EvictionPolicy, kinds_of, read
 from coopsim.policies._reads import Reads
 from coopsim.policies._space import CHOICES, LEARNS, Policy
@@ -32,6 +33,7 @@ __all__ = [
     "EvictionPolicy",
     "Policy",
     "choices",
+    "compiled",
     "find",
     "forget",
     "names",

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from coopsim.errors import unknown
+from coopsim.policies._compiled import compiled
 from coopsim.policies._space import CHOICES, Policy
 from coopsim.types import CoopsimError
 
@@ -164,10 +165,13 @@ def _check(kind: type[EvictionPolicy]) -> None:
         raise CoopsimError("EvictionPolicy is the base of policies: class Mine(coopsim.EvictionPolicy)")
     if kind.__init__ is not EvictionPolicy.__init__:
         raise CoopsimError(f"{name}: parameters are annotated class attributes and state begins in start, not __init__")
-    if not any(callable(getattr(kind, answer, None)) for answer in ANSWERS):
+    search = getattr(kind, "choose", None)
+    if isinstance(search, compiled):
+        search.names(name, kinds_of(kind))
+    elif not any(callable(getattr(kind, answer, None)) for answer in ANSWERS):
         raise CoopsimError(f"{name}: defines neither choose(self, memory, need) nor score(self, cost, recency, ...)")
     for method, arguments in (EVENTS | ANSWERS).items():
-        if (function := getattr(kind, method, None)) is not None:
+        if (function := getattr(kind, method, None)) is not None and not isinstance(function, compiled):
             check_arguments(f"{name}.{method}", function, ("self", *arguments))
 
 

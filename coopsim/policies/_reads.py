@@ -31,7 +31,7 @@ class Reads:
     def __init__(self, it: Any) -> None:
         self.unknown = ""
         self.dispatchers: list[Any] = []
-        self._parts: dict[str, bytes] = {}  # the hash so far, after each thing that has a name
+        self._parts: dict[str, bytes] = {}  # the hash so far, after each value that has a name
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no id is used twice
         self._hash = hashlib.sha256(f"{sys.version_info[:2]}".encode())
@@ -61,6 +61,9 @@ class Reads:
     def _walk(self, it: Any) -> None:
         if isinstance(it, _PLAIN) and type(it) in _PLAIN:
             self._put(type(it).__name__, repr(it))
+            return
+        if type(it) in _EQUAL_ANYWHERE:  # which of them are one object differs from process to process
+            _EXACTLY[type(it)](self, it)
             return
         if id(it) in self._seen:
             self._put("again", self._seen[id(it)])
@@ -238,8 +241,10 @@ _EXACTLY: dict[type, Callable[[Reads, Any], None]] = {
     set: lambda reads, it: reads._unordered("set", it),
     frozenset: lambda reads, it: reads._unordered("frozenset", it),
     dict: Reads._dict,
+    types.CodeType: Reads._code,
     types.MappingProxyType: lambda reads, it: reads._dict(dict(it)),
 }
+_EQUAL_ANYWHERE = (tuple, frozenset, types.CodeType)
 _OF_C = (
     types.MemberDescriptorType,
     types.GetSetDescriptorType,
@@ -249,7 +254,6 @@ _OF_C = (
     types.MethodWrapperType,
 )
 _KINDS: tuple[tuple[Any, Callable[[Reads, Any], None]], ...] = (
-    (types.CodeType, Reads._code),
     (types.FunctionType, Reads._function),
     (types.MethodType, Reads._method),
     (types.BuiltinFunctionType, Reads._builtin),

@@ -8,7 +8,7 @@ from coopsim.policies._code import is_local_file
 
 
 def said(e: BaseException) -> str:
-    """What was raised, and in which line of the user's, as one line: `mine.py:12: KeyError: 3, in self.h[value]`."""
+    """What was raised, and in which line of the user's, as one line."""
     text = str(e).splitlines()[0] if str(e) else "no message"
     what = f"{type(e).__name__}: {text}"
     if isinstance(e, SyntaxError):

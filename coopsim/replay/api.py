@@ -68,7 +68,7 @@ def record(
 ) -> Schedule:
     """As `replay`, with the options as one value."""
     request = _request(trace, policy, budget, allocator, options)
-    with _settled(request.policy, policy):
+    with _begun_anew(request.policy, policy):
         return follow(request)
 
 
@@ -87,7 +87,7 @@ def measure(
 ) -> dict[str, Any]:
     """Replay without a log: only the figures (metrics.summary's keys)."""
     request = _request(trace, policy, budget, allocator, options)
-    with _settled(request.policy, policy):
+    with _begun_anew(request.policy, policy):
         return figures(request)
 
 
@@ -100,10 +100,10 @@ def figures(request: PlanRequest) -> dict[str, Any]:
 
 
 @contextmanager
-def _settled(policy: Policy, named: AnyPolicy) -> Iterator[None]:
-    """Say so if a replay inside has changed what the code of a policy reads: the next begins with that.
+def _begun_anew(policy: Policy, named: AnyPolicy) -> Iterator[None]:
+    """A replay inside, which the next one of the policy does not depend on, if the policy goes by name.
 
-    A policy that goes by name begins anew.
+    Else it is said on stderr if the replay has changed what the policy's code reads.
     """
     with policies.watched(policy) as changed:
         yield

@@ -5,6 +5,7 @@ from coopsim.kernel import codes
 from coopsim.kernel import state as s
 from coopsim.kernel.call import call_hook
 from coopsim.kernel.jit import inlined, kernel, now_ns
+from coopsim.replay.block_table import fill_scores, fill_table
 from coopsim.replay.host import discard, is_back, offload, offloads, wait
 from coopsim.replay.loss import join_evicted
 from coopsim.replay.loss_cache import invalidate
@@ -127,7 +128,13 @@ def _make_room(S: s.State, v: int) -> int:
     if S.K[s.K_TOLD] >> codes.SEARCH & 1:
         while block < 0:
             list_blocks(S, -1)
-            if not _lose_chosen(S, call_hook(S.K[s.K_HOOK], codes.SEARCH, S.V[v, s.BYTES])):
+            if S.K[s.K_TABLE] != 0:
+                fill_table(S, S.K[s.K_TOLD] >> codes.WHERE & 1 == 1)
+                if S.K[s.K_TOLD] >> codes.SCORES & 1:
+                    fill_scores(S)
+                if not _lose_chosen(S, call_hook(S.K[s.K_SEARCH], S.K[s.K_TABLE], S.V[v, s.BYTES])):
+                    break
+            elif not _lose_chosen(S, call_hook(S.K[s.K_HOOK], codes.SEARCH, S.V[v, s.BYTES])):
                 break
             block = _carve(S, v)
         return block

@@ -76,8 +76,9 @@ class OneReplay:
         """From the start to the end, or to where it fails."""
         while True:
             first = self.planner.policy_for(0) if self.planner else self.policy
+            own = self.hooks is not None
             empty = self.memory.empty() if self.memory else None
-            state = s.new_state(self.program, self._choice(first), self.budget, ROWS if record else 0, empty)
+            state = s.new_state(self.program, self._choice(first), self.budget, ROWS if record else 0, empty, table=own)
             state.K[s.K_RANDOM] = random_state(self.options.seed)
             if self.link is not None:
                 state = self._with_copies(state, self.link)

@@ -62,7 +62,7 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
     if hooks.score_is_own:
         found["score"] = "compiled" if hooks.compiled else "Python"
     if hooks.search_is_own:
-        found["choose"] = "Python"
+        found["choose"] = "compiled" if hooks.search_is_compiled else "Python"
     return found
 
 

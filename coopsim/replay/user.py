@@ -20,7 +20,8 @@ from coopsim.kernel import state as s
 from coopsim.kernel.call import address_of
 from coopsim.kernel.jit import DISABLED
 from coopsim.policies import Policy
-from coopsim.policies._eviction_policy import ANSWERS, EVENTS, check_arguments
+from coopsim.policies._compiled import COLUMNS, compiled
+from coopsim.policies._eviction_policy import ANSWERS, EVENTS, check_arguments, kinds_of
 from coopsim.policies._reads import Reads
 from coopsim.policies._where import said
 from coopsim.replay.user_memory import Memory
@@ -43,7 +44,7 @@ class Hooks:
             if (function := getattr(policy, name)) is not None:
                 check_arguments(f"policy {policy.name}: {name}", function, arguments)
         self.error: BaseException | None = None
-        self.compiled = self.score_is_own = self.search_is_own = False
+        self.compiled = self.score_is_own = self.search_is_own = self.search_is_compiled = False
         self._alive: list[Any] = []
         self._carried = {int(heir): int(old) for old, heir in program.carry[:, [s.FROM, s.TO]]}
 
@@ -69,13 +70,27 @@ class Hooks:
         if score is not None and not self.compiled:
             self._score_of = score
             state.K[s.K_USER_SCORE] = self._keep(_SCORE(self._score))
-        self._told: dict[int, Callable[[int], None]] = _Events(self, it).handlers() if it else {}
-        if self._told or self._choose:
-            state.K[s.K_HOOK] = self._keep(_HOOK(self._hook))
-            state.K[s.K_TOLD] = sum(1 << what for what in self._told) + (1 << codes.SEARCH if self._choose else 0)
         if start := getattr(it, "start", None):
             self._call(start, self.memory)
             self.check()
+        if isinstance(self._choose, compiled):
+            self._compile(self._choose, it, state, reads)
+        self._told: dict[int, Callable[[int], None]] = _Events(self, it).handlers() if it else {}
+        state.K[s.K_HOOK] = self._keep(_HOOK(self._hook))
+        state.K[s.K_TOLD] |= sum(1 << what for what in self._told) + (1 << codes.SEARCH if self.search_is_own else 0)
+
+    def _compile(self, search: compiled, it: Any, state: s.State, reads: Reads) -> None:
+        """Let the core call a search's machine code; without compilation, the function with the same arrays."""
+        if DISABLED:
+            self._choose = _interpreted(search, it, state)
+            return
+        from coopsim.replay.user_compiled import CompiledSearch
+
+        code = CompiledSearch(search, it, state, reads)
+        self._alive.append(code)
+        self.search_is_compiled = True
+        state.K[s.K_SEARCH], state.K[s.K_TABLE] = code.address, code.words.ctypes.data
+        state.K[s.K_TOLD] |= code.wants_scores << codes.SCORES | code.wants_where << codes.WHERE
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -89,7 +104,7 @@ class Hooks:
         def remember(raised: Any) -> None:
             self.error = self.error or raised.exc_value
 
-        sys.unraisablehook = remember if self.compiled else before
+        sys.unraisablehook = remember
         random.seed(self.seed)
         np.random.seed(self.seed)  # noqa: NPY002
         try:
@@ -151,6 +166,19 @@ class Hooks:
             raise ValueError(f"choose returns {len(victims)} values, more than there are blocks")
         scratch[: len(victims)] = victims
         return len(victims)
+
+
+def _interpreted(search: compiled, instance: Any, state: Any) -> Callable[[Any, int], Any]:
+    """The search as Python, where nothing is compiled."""
+    names = search.names(type(instance).__name__, kinds_of(type(instance)))
+
+    def choose(memory: Any, need: int) -> Any:
+        table = memory.table()
+        given = {"need": need, "out": state.scratch} | instance.parameters
+        values = {n: getattr(table, n) if n in COLUMNS else given.get(n, getattr(instance, n, None)) for n in names}
+        return state.scratch[: search.function(**values)].copy()
+
+    return choose
 
 
 class _Events:

@@ -7,15 +7,13 @@ from numpy.typing import NDArray
 
 from coopsim.kernel import state as s
 from coopsim.kernel.jit import kernel
+from coopsim.replay.block_table import fill_scores, fill_table
 from coopsim.replay.score import cost_of_loss, score, terms_of
 from coopsim.replay.search import below_border, can_go
 
 if TYPE_CHECKING:
     from coopsim.planning.program import Program
     from coopsim.trace.table import Trace
-
-_ADDRESS, _BYTES, _VALUE, _LAST_USE = range(4)
-Flags = NDArray[np.int8]
 
 
 class Block(NamedTuple):
@@ -27,17 +25,16 @@ class Block(NamedTuple):
     can_go: bool
 
 
-class Table:
+class BlockTable:
     """All blocks in address order, as arrays: `address`, `bytes`, `value` (-1: a hole), `can_go`, `last_use`, `score`.
 
     Views of what the next search writes over: copy what is to be kept. last_use: on the memory's clock; of a hole 0.
     """
 
     def __init__(self, memory: "Memory", blocks: int) -> None:
-        rows, self._memory = memory._rows, memory
-        self.address, self.bytes = rows[_ADDRESS, :blocks], rows[_BYTES, :blocks]
-        self.value, self.last_use = rows[_VALUE, :blocks], rows[_LAST_USE, :blocks]
-        self.can_go: NDArray[np.bool_] = memory._can_go[:blocks]
+        self._state = memory._state
+        self.address, self.bytes, self.value, self.last_use = self._state.table[:, :blocks]
+        self.can_go: NDArray[np.bool_] = self._state.can_go[:blocks]
 
     def __len__(self) -> int:
         return len(self.value)
@@ -45,9 +42,8 @@ class Table:
     @property
     def score(self) -> NDArray[np.float64]:
         """The policy's score of each value, 0 of a hole, infinite where `can_go` is false; counts as computed."""
-        scores = self._memory._scores[: len(self)]
-        _fill_scores(self._memory._state, self._memory._rows, self._memory._flags, scores)
-        return scores
+        fill_scores(self._state)
+        return self._state.score[: len(self)]
 
 
 class Memory:
@@ -60,11 +56,6 @@ class Memory:
 
     def __init__(self, state: s.State, program: "Program", trace: "Trace") -> None:
         self._state, self._program, self.trace = state, program, trace
-        blocks = len(state.P)
-        self._rows = np.zeros((4, blocks), np.int64)
-        self._flags: Flags = np.zeros(blocks, np.int8)
-        self._can_go = self._flags.view(np.bool_)
-        self._scores = np.zeros(blocks)
 
     @property
     def budget(self) -> int:
@@ -158,18 +149,15 @@ class Memory:
         """The op that makes it; -1: none, it is there at the start."""
         return self._of(value, s.PRODUCER)
 
-    def table(self) -> Table:
+    def table(self) -> BlockTable:
         """All blocks in address order, as arrays, by one compiled call. Each counts as visited by the search."""
-        return Table(self, self._fill())
+        return BlockTable(self, int(fill_table(self._state, True)))
 
     def blocks(self) -> list[Block]:
         """All blocks, in address order. Each counts as visited by the search."""
         table = self.table()
         columns = (table.address, table.bytes, table.value, table.can_go)
         return list(map(Block._make, zip(*(column.tolist() for column in columns), strict=True)))
-
-    def _fill(self) -> int:
-        return int(_fill_table(self._state, self._rows, self._flags))
 
     def _of(self, value: int, column: int) -> int:
         if not 0 <= value < len(self._state.V):
@@ -195,33 +183,3 @@ def _score(S: s.State, v: int) -> float:
 @kernel
 def _loss(S: s.State, v: int) -> float:
     return cost_of_loss(S, terms_of(S), S.V[v, s.BLOCK], v)
-
-
-@kernel
-def _fill_table(S: s.State, rows: s.Array, flags: Flags) -> int:
-    """Write the blocks into the columns of a table. Returns how many there are."""
-    n, block = 0, S.K[s.K_HEAD]
-    while block >= 0:
-        v = S.P[block, s.VALUE]
-        if v != s.BARRIER:
-            rows[_ADDRESS, n] = S.P[block, s.ADDRESS]
-            rows[_BYTES, n] = S.P[block, s.LENGTH]
-            rows[_VALUE, n] = v
-            rows[_LAST_USE, n] = S.P[block, s.LAST_USE] if v >= 0 else 0
-            flags[n] = v >= 0 and can_go(S, v) and below_border(S, v)
-            n += 1
-        block = S.P[block, s.NEXT]
-    S.K[s.K_VISITS] += n
-    return n
-
-
-@kernel
-def _fill_scores(S: s.State, rows: s.Array, flags: Flags, scores: NDArray[np.float64]) -> None:
-    """Write the score of each value that can go beside it."""
-    terms = terms_of(S)
-    for k in range(scores.shape[0]):
-        v = rows[_VALUE, k]
-        scores[k] = 0.0 if v < 0 else np.inf
-        if flags[k]:
-            S.K[s.K_SCORES] += 1
-            scores[k] = score(S, terms, S.V[v, s.BLOCK], v)

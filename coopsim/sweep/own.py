@@ -5,19 +5,14 @@ import importlib.util
 import pickle
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from coopsim import policies
 from coopsim.policies import CHOICES, AnyPolicy, Policy
 from coopsim.policies._reads import Reads
 from coopsim.progress import note
 from coopsim.types import CoopsimError, Cost
-
-if TYPE_CHECKING:
-    from coopsim.sweep.grid import GridSetting
-    from coopsim.sweep.journal import Journal
 
 _THIS_RUN = secrets.token_hex(8)  #: part of the names of rows that no other run can know to be the same
 
@@ -95,17 +90,17 @@ def as_found(policy: Policy, name: object) -> Iterator[None]:
         _found.pop(name, None)
 
 
-def note_unknown(journal: "Journal", settings: "Sequence[GridSetting]") -> None:
-    """Say of which policies a sweep that goes on takes no row that is done, and why."""
-    for policy, unknown in {s.policy: s.unknown for s in settings if s.unknown}.items():
-        if journal.rows:
+def note_unknown(of_policies: Mapping[str, str]) -> None:
+    """Say of which policies a sweep that goes on takes no row. of_policies: what cannot be known of each."""
+    for policy, unknown in of_policies.items():
+        if unknown:
             note(f"policy {policy}: {unknown} cannot be known, so its replays begin anew")
 
 
-def shown(settings: "Sequence[GridSetting]") -> dict[str, str]:
-    """What to call the policy of each setting in tables, by the name that it has there."""
-    return policies.shown(dict.fromkeys(s.policy for s in settings if s.given is None)) | {
-        s.policy: s.policy for s in settings if s.given is not None
+def shown(have_names: Mapping[str, bool]) -> dict[str, str]:
+    """What to call each policy in tables. have_names: whether a policy is found by its name, or came from Python."""
+    return policies.shown([name for name, has in have_names.items() if has]) | {
+        name: name for name, has in have_names.items() if not has
     }
 
 

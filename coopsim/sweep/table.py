@@ -53,7 +53,7 @@ def write(
     from coopsim.trace.file import write_parquet
 
     columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
-    called = own.shown([p.setting for p in points])
+    called = own.shown({p.setting.policy: p.setting.given is None for p in points})
     columns["seed"] = [p.setting.options.seed for p in points]
     columns["policy"] = [called[p.setting.policy] for p in points]
     columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]

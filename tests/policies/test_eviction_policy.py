@@ -1,4 +1,4 @@
-"""Policies as classes: parameters, fresh state in each replay, events that are the schedule's rows, chance by the seed."""
+"""Policies as classes: parameters, fresh state in each replay, events that are the schedule's rows, seeds."""
 
 import json
 import pickle
@@ -157,10 +157,10 @@ def test_parameters() -> None:
     assert policies.find(kind(alpha=0.5)).name == "Gds:alpha=0.5"
     assert policies.find(f"{GDS}:alpha=0.5,placement=two_ended").own == kind(alpha=0.5)
     assert policies.find(Told).summary.startswith("Evicts what was used last")
-    assert pickle.loads(pickle.dumps(Told())) == Told()
+    assert pickle.loads(pickle.dumps(Told())) == Told()  # noqa: S301
     mine = kind()
     for change in (lambda: setattr(mine, "alpha", 2.0), lambda: setattr(mine, "inflation", 2.0)):
-        with pytest.raises(AttributeError, match="makes another policy|begins in start"):
+        with pytest.raises(AttributeError, match=r"makes another policy|begins in start"):
             change()
 
 
@@ -261,7 +261,9 @@ def test_seeds(coopsim, tmp_path: Path) -> None:
     assert table.alpha.isna().tolist()[:2] == [True, True]
     assert table[table.policy == "random"].evictions.nunique() > 1
     assert table[table.policy == "coop"].evictions.nunique() == 1
-    one = coopsim("replay", "synth:unet:4", "--policy", "random", "--budget", "60%", "--steps", 3, "--seed", 2, "--json")
+    one = coopsim(
+        "replay", "synth:unet:4", "--policy", "random", "--budget", "60%", "--steps", 3, "--seed", 2, "--json"
+    )
     assert json.loads(one.out)["evictions"] == table[(table.policy == "random") & (table.seed == 2)].evictions.item()
     assert coopsim("replay", "synth:unet:4", "--policy", "random", "--budget", "60%", "--seed", "-1").code == 2
 

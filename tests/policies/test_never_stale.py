@@ -1,4 +1,4 @@
-"""What a user's policy reads is read at the time of the replay: never machine code, rows or state of another version."""
+"""What a user's policy reads is read when it is replayed: never machine code, rows or state of another version."""
 
 import functools
 import itertools
@@ -63,7 +63,7 @@ def of_a_compiled_function(cost, recency, nbytes, hole):
 
 
 def of_a_module(cost, recency, nbytes, hole):
-    return cost / (recency * nbytes ** math.coopsim_test)  # type: ignore[attr-defined]
+    return cost / (recency * nbytes**math.coopsim_test)  # type: ignore[attr-defined]
 
 
 def of_an_object(cost, recency, nbytes, hole):
@@ -145,11 +145,17 @@ def test_scores_see_the_values_of_now(kind: str, score: Any, unet: Trace, monkey
 
 
 def test_lambdas_on_one_line(unet: Trace) -> None:
-    a, b, c = lambda c, r, b, h: c / (r * b**1.0), lambda c, r, b, h: c / (r * b**-2.0), lambda c, r, b, h: c / (r * b**0.0)
+    a, b, c = (
+        lambda c, r, b, h: c / (r * b**1.0),
+        lambda c, r, b, h: c / (r * b**-2.0),
+        lambda c, r, b, h: c / (r * b**0.0),
+    )
     assert [evictions(unet, f) for f in (a, b, c)] == [88, 214, 178]
 
 
-@pytest.mark.parametrize("text", ["ALPHA = {}\n", "import os\nALPHA = float(os.environ['ALPHA'])\n", "from params import ALPHA\n"])
+@pytest.mark.parametrize(
+    "text", ["ALPHA = {}\n", "import os\nALPHA = float(os.environ['ALPHA'])\n", "from params import ALPHA\n"]
+)
 def test_files_and_processes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unet: Trace) -> None:
     """The same file, edited within a second to the same length; the environment; a module's constant."""
     monkeypatch.syspath_prepend(tmp_path)
@@ -162,7 +168,9 @@ def test_files_and_processes(text: str, tmp_path: Path, monkeypatch: pytest.Monk
         if "environ" in text:  # is read when the file is
             code = f"import coopsim; print(coopsim.sweep('unet', '{file}:P', '80%', steps=3).evictions.item())"
             env = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
-            found.append(int(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout))
+            found.append(
+                int(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True).stdout)
+            )
         else:
             found.append(coopsim.replay(unet, f"{file}:P", "80%", steps=3).header["evictions"])
     assert found == EVICTIONS
@@ -261,7 +269,7 @@ def test_what_cannot_be_known_is_not_reused(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        (lambda: open("x"), "open"),  # noqa: PTH123, SIM115
+        (lambda: open("x"), "open"),  # noqa: SIM115
         (lambda: getattr(HELD, "alpha"), "getattr"),  # noqa: B009
         (lambda: sys.modules, ""),
         (itertools.chain, ""),
