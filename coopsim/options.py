@@ -65,6 +65,8 @@ class ReplayOptions:
 
 
 NAMES = tuple(field.name for field in fields(ReplayOptions))
+#: The column of a table that holds each option.
+COLUMNS = {name: {"host_memory": "host_memory_bytes"}.get(name, name) for name in NAMES}
 OF_COPIES = ("link", "host_memory", "host_bandwidth")
 
 

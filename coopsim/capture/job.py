@@ -26,6 +26,7 @@ OPTIONS = (
     "warmup",
     "masks",
     "workspaces",
+    "name",
 )
 
 
@@ -45,7 +46,9 @@ class Job:
     device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
     it); "fake", with fake tensors, for a PyTorch without CUDA. cost_from: a table of measured costs
     (capture/measured.py), temporaries_from: one of temporaries (observe/temporary_table.py); "" for none. workspaces:
-    what cuDNN asks for on the phantom GPU (phantom/workspaces.py).
+    what cuDNN asks for on the phantom GPU (phantom/workspaces.py). limit: whether memory runs out where the card's
+    does; a step that fits gives the same trace with it and without. name: the label of the trace in tables and
+    figures; "": the model's, or the file and function.
     """
 
     target: str
@@ -65,6 +68,8 @@ class Job:
     temporaries_from: str | os.PathLike[str] = ""
     masks: str = ""
     workspaces: Choice = ""
+    limit: bool = False
+    name: str = ""
 
     def absolute(self) -> "Job":
         """Return the job with absolute paths, for a process in another folder."""

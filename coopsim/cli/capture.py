@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
         passes=args.passes,
         masks=args.masks,
         workspaces=args.workspaces,
+        limit=args.limit,
+        name=args.name,
     )
     capture(job, note)
     note(f"wrote {args.output}")

@@ -49,11 +49,10 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
             self._context.observer.enter()
 
-    def exit(self, *, failed: bool, goes_on: bool) -> None:
+    def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
 
-        failed: the step ended with an error, so all comes back as far as there is room. goes_on: the next step begins
-        at once, so what is on the host stays there.
+        failed: the step ended with an error, so all comes back as far as there is room.
         """
         context = self._context
         try:
@@ -61,10 +60,10 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._leave_observer()
             super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
             self._unseen.forget()
-            self.state.conclude(failed=failed, goes_on=goes_on)
+            self.state.conclude(failed=failed)
             with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
                 try:
-                    context.values.finish([*context.storages.all, *self.state.storages], goes_on=goes_on)
+                    context.values.finish([*context.storages.all, *self.state.storages])
                 finally:
                     context.room.let_go()
         finally:
@@ -101,7 +100,8 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise
         except torch.OutOfMemoryError as error:
             if not self.state.planned:
-                self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
+                why = str(error).removeprefix("CUDA out of memory. ").partition(". ")[0].splitlines() or [""]
+                self.failure = DoesNotFit(f"{func}: {why[0] or 'out of memory'}, and nothing more can be evicted")
             raise
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from coopsim.replay.once import OneReplay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.trace.build import TraceBuilder
+from coopsim.trace.named import load_trace
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
@@ -24,7 +25,7 @@ _DEFAULT = ReplayOptions()
 
 
 def replay(
-    trace: Trace,
+    trace: Trace | str,
     policy: AnyPolicy,
     budget: int | str,
     allocator: Allocator | str = "arena",
@@ -40,8 +41,9 @@ def replay(
 ) -> Schedule:
     """Replay a trace under a policy and a budget, and record every action.
 
-    policy: a name of `coopsim list policies`, `NAME:choice=value,…`, `FILE.py:NAME`, a Policy, or an EvictionPolicy,
-    the class or `Gds(alpha=0.7)`. budget: for everything on the device, as on the command line, `"50%"` of the peak
+    trace: a trace, or a name that `load` knows. policy: a name of `coopsim list policies`, `NAME:choice=value,…`,
+    `FILE.py:NAME`, a Policy, or an EvictionPolicy, the class or `Gds(alpha=0.7)`. budget: for everything on the device,
+    as on the command line, `"50%"` of the peak
     without eviction or `"6GiB"`; an integer is bytes. allocator: `arena`, `counter`, `cuda-caching` (the newest), or
     `cuda_caching(torch, conf)`. steps: how many training steps in one memory. cost_model: the cost that the policy
     decides with (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. random: `recompute` (the
@@ -56,7 +58,7 @@ def replay(
 
         host_memory = parse(host_memory, None, "host_memory")
     options = ReplayOptions(steps, cost_model, random, overhead_limit, link, host_memory, host_bandwidth, seed)
-    return record(trace, policy, budget, allocator, options)
+    return record(load_trace(trace) if isinstance(trace, str) else trace, policy, budget, allocator, options)
 
 
 def record(

@@ -10,6 +10,7 @@ from coopsim.planning.program import Program
 from coopsim.replay.once import OneReplay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
+from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action, Outcome
 
 _OUTCOMES = list(Outcome)
@@ -79,6 +80,7 @@ def _header(replay: OneReplay, state: s.State) -> dict[str, Any]:
         "total_cost_ns": int(K[s.K_TOTAL]) - (_spared(replay) if outcome == Outcome.OK else 0),
         "recompute_cost_ns": int(K[s.K_RECOMPUTE_COST]),
         "peak_bytes": int(K[s.K_PEAK]),
+        "peak_without_eviction_bytes": peak_bytes(trace, replay.allocator.granule),
         "evictions": int(K[s.K_EVICTIONS]),
         "releases": int(K[s.K_RELEASES]),
         "recomputes": int(K[s.K_RECOMPUTES]),

@@ -12,7 +12,7 @@ from coopsim import policies
 from coopsim.policies import CHOICES, AnyPolicy, Policy
 from coopsim.policies._reads import Reads
 from coopsim.progress import note
-from coopsim.types import CoopsimError, Cost
+from coopsim.types import CoopsimError
 
 _THIS_RUN = secrets.token_hex(8)  #: part of the names of rows that no other run can know to be the same
 
@@ -28,11 +28,6 @@ def fingerprint(policy: Policy) -> tuple[str, str]:
 def names_row(name: str, digest: str, unknown: str) -> list[str]:
     """What the name of a row says of the policy."""
     return [name, digest, _THIS_RUN] if unknown else [name, digest]
-
-
-def by_chance(policy: Policy) -> bool:
-    """Whether a replay may depend on the seed."""
-    return policy.is_own or policy.cost == Cost.RANDOM
 
 
 def packed(policy: Policy) -> bytes:

@@ -108,7 +108,7 @@ def _job(point: Point, policy: bytes | None = None) -> SweepJob:
     """The replay of a point. policy: that of a user's, packed."""
     s = point.setting
     what = policy or s.given or s.policy
-    return SweepJob(s.trace_hash, what, s.allocator, point.budget_bytes, s.options, core(), s.fingerprint)
+    return SweepJob(s.trace_id, what, s.allocator, point.budget_bytes, s.options, core(), s.fingerprint)
 
 
 def _here(point: Point, traces: Mapping[str, Trace]) -> "Future[Row | str | None]":
@@ -153,7 +153,7 @@ class _Crew:
                 elif row is not None:
                     yield point, row
                 elif whole:
-                    whole = self._submit(point, self.traces[point.setting.trace_hash])
+                    whole = self._submit(point, self.traces[point.setting.trace_id])
                 else:
                     todo.appendleft(point)
             if not whole:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.metrics import OF_COPIES, SUMMARY_KEYS
+from coopsim.options import COLUMNS
 from coopsim.sweep import own
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import SWEEP_VERSION, Row
@@ -15,9 +16,9 @@ from coopsim.version import __version__
 _TYPES = dict.fromkeys(
     ("overhead", "fragmentation_rate", "fragmentation_rate_incl", "external_fragmentation"), "float64"
 )
-_TYPES |= dict.fromkeys(("torch", "alloc_conf", "failure"), "string")
+_TYPES |= dict.fromkeys(("torch", "alloc_conf", "driver", "failure"), "string")
 _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
-_TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string"}
+_TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string", "host_bandwidth": "float64"}
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
 _ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes", "card", "precision")
 
@@ -54,7 +55,8 @@ def write(
 
     columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
     called = own.shown({p.setting.policy: p.setting.given is None for p in points})
-    columns["seed"] = [p.setting.options.seed for p in points]
+    columns["trace"] = [p.setting.trace for p in points]
+    columns |= {c: [getattr(p.setting.options, n) for p in points] for n, c in COLUMNS.items() if c not in columns}
     columns["policy"] = [called[p.setting.policy] for p in points]
     columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]
     columns |= {k: [getattr(p.setting, k) for p in points] for k in _ASKED}

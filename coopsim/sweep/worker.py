@@ -21,7 +21,7 @@ ELSEWHERE = "elsewhere"
 class SweepJob:
     """One replay, as sent to a worker. `core` names the version that it is to be run by."""
 
-    trace_hash: str
+    trace_id: str
     policy: str | Policy | bytes  #: its name, or itself, which other processes get packed
     allocator: Allocator
     budget_bytes: int
@@ -39,7 +39,7 @@ def core() -> str:
 
 
 def hold(traces: Mapping[str, Trace]) -> None:
-    """Keep traces in this process, by their content hash."""
+    """Keep traces in this process, by GridSetting.trace_id."""
     for name, trace in traces.items():
         _held.setdefault(name, trace)
 
@@ -60,8 +60,8 @@ def perform(job: SweepJob, trace: Trace | None = None) -> Row | str | None:
     if job.core != core():
         raise CoopsimError(f"the worker on {socket.gethostname()} has coopsim {core()}, not {job.core}")
     if trace is not None:
-        hold({job.trace_hash: trace})
-    if job.trace_hash not in _held:
+        hold({job.trace_id: trace})
+    if job.trace_id not in _held:
         return None
     from coopsim.planning.request import PlanRequest
     from coopsim.replay.api import figures
@@ -72,6 +72,6 @@ def perform(job: SweepJob, trace: Trace | None = None) -> Row | str | None:
             return ELSEWHERE
         raise CoopsimError(f"policy {job.policy} is not what it was when the sweep began; start it again to go on")
     with own.as_found(policy, job.policy):
-        row = figures(PlanRequest(_held[job.trace_hash], policy, job.budget_bytes, job.allocator, job.options))
+        row = figures(PlanRequest(_held[job.trace_id], policy, job.budget_bytes, job.allocator, job.options))
     row["failure"] = json.dumps(row["failure"]) if row["failure"] else None
     return row
