@@ -8,6 +8,7 @@ as often; Coop, which makes room for more than it was asked for, searches less. 
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Compiled(coopsim.EvictionPolicy):
     in_place = "recomputable"
 
     @coopsim.compiled
-    def choose(bytes, value, can_go, need, out):
+    def choose(bytes, value, can_go, need, out):  # noqa: A002, N805
         first, last, least = 0, -1, 0
         start, total = 0, 0
         for k in range(len(value)):
@@ -104,11 +105,11 @@ def main() -> None:
         budgets = [f"{share}%" for share in range(90, 29, -10)]
         for policy in (Arrays, Compiled):
             grid = Grid(TRACES, (policy,), budgets=budgets, band=11)
-            began = time.perf_counter()
-            sweep(grid, Path(f"/tmp/{policy.__name__}.parquet"), Processes(2))
-            print(
-                f"{policy.__name__}: {len(grid.points())} replays of ten steps in {time.perf_counter() - began:.0f} s"
-            )
+            with TemporaryDirectory() as folder:
+                began = time.perf_counter()
+                sweep(grid, Path(folder) / "sweep.parquet", Processes(2))
+                took = time.perf_counter() - began
+            print(f"{policy.__name__}: {len(grid.points())} replays of ten steps in {took:.0f} s")
 
 
 if __name__ == "__main__":
