@@ -19,7 +19,7 @@ class compiled:  # noqa: N801  (a decorator)
     """
 
     def __init__(self, function: Callable[..., int]) -> None:
-        self.function = function
+        self.function = getattr(function, "__func__", function)  # of a staticmethod, too
 
     def names(self, owner: str, parameters: Mapping[str, type]) -> tuple[str, ...]:
         """Its arguments. CoopsimError if they cannot be given."""
