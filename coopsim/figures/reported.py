@@ -11,7 +11,8 @@ from coopsim.figures import page, page_data
 from coopsim.kernel.jit import note_if_cold
 from coopsim.options import ReplayOptions
 from coopsim.progress import note, progress
-from coopsim.trace import Trace, load_trace
+from coopsim.trace import Trace
+from coopsim.trace.named import load_all
 from coopsim.types import CostModel, RandomOps
 
 POLICIES, BUDGETS = "dtr-oneflow,dte-oneflow,coop", "100%:30%:10%"
@@ -47,7 +48,7 @@ def report(
         band_width=band_width,
         options=ReplayOptions(steps, cost_model, random, overhead_limit, seed=seed),
     )
-    loaded = [one if isinstance(one, Trace) else load_trace(one) for one in several(traces)]
+    loaded = [trace for _, trace in load_all(several(traces))]
     total = sum(ask.replays(trace) for trace in loaded)
     note_if_cold()
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print
