@@ -66,7 +66,7 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
+        self._plan_file = stored.Loaded(plan, cached=cached, tries=tries) if plan is not None else None
         if self._plan_file is not None:
             limit = self._plan_file.limit(limit, share=self._is_share)
             policy = self._plan_file.policy(policy)
@@ -214,10 +214,6 @@ class TrainingSession:
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
-
-    def keep(self, path: str, command: str) -> None:
-        """Write them for another start of the program (Learner.keep)."""
-        self._learner.keep(path, command, self._device_type, arena=self._arena is not None)
 
     @property
     def all_validated(self) -> bool:
