@@ -67,7 +67,7 @@ def keep_or_cut(draft: Draft, budget: int, *, with_cut: bool) -> float:
 
 
 def begin_and_fit(draft: Draft, begin: Begin, most: int) -> Callable[[int], bool]:
-    """Makes decisions that fit into a budget from what `begin` begins with, with at most so many dry runs, if it can."""
+    """Makes decisions that fit into a budget from what `begin` begins with, in at most so many dry runs, if it can."""
     return lambda budget: begin(budget) >= 0 and make_fit(draft, budget, most)
 
 
@@ -90,6 +90,7 @@ def with_addresses(
 ) -> ResidencyPlan | None:
     """The decisions with addresses, around those `placed`; if none are found, others that `decide` for fewer bytes."""
     D, budget, n = draft.D, request.memory_bytes, len(placed)
+    lasting = (D.V[:, s.EVICTABLE] == 0) & (draft.program.storage >= 0)
     peak = target = draft.target_bytes
     for k in range(_TRIES):
         if k > 0:
@@ -98,7 +99,7 @@ def with_addresses(
                 return None
         exact, residencies = draft.residencies()
         peak = int(exact.peak.max(initial=0))
-        at = place(residencies, placed, budget)
+        at = place(residencies, lasting[residencies[:, Q_VALUE]], placed, budget)
         if at is not None:
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
