@@ -168,25 +168,40 @@ def least_bytes(program: Program, copying: Copying | None) -> int:
     What cannot leave is what may neither be made again nor be offloaded. A lower bound for any plan: a new version that
     may take over the place of the older one counts as nothing.
     """
-    V, O = program.values, program.ops  # noqa: E741
+    V = program.values
     stays = V[:, s.EVICTABLE] == 0
     if copying is not None:
         stays &= copying.rows[:, s.OFFLOADABLE] == 0
-    here = np.zeros(len(V), np.bool_)
+    here = np.zeros(len(V), np.int64)
     here[program.initial] = stays[program.initial]
-    held = most = int(V[here, s.BYTES].sum())
-    for kind, at in program.events.tolist():
+    ops = program.ops, program.ins, program.outs
+    return int(_most_bytes(V, *ops, program.events, stays.astype(np.int64), here))
+
+
+@kernel
+def _most_bytes(V: s.Array, O: s.Array, ins: s.Array, outs: s.Array, E: s.Array, stays: s.Array, here: s.Array) -> int:  # noqa: E741
+    """As least_bytes; here: whether each value is in memory, at first those that stay of what is there at the start."""
+    held = 0
+    for v in range(len(here)):
+        held += here[v] * V[v, s.BYTES]
+    most = held
+    for e in range(len(E)):
+        kind, at = E[e, s.KIND], E[e, s.ID]
         if kind == s.RUN:
-            ins, outs = program.ins[O[at, s.INS] : O[at + 1, s.INS]], program.outs[O[at, s.OUTS] : O[at, s.TEMPS]]
-            inside = program.outs[O[at, s.TEMPS] : O[at + 1, s.OUTS]]
-            moved = outs[V[outs, s.IN_PLACE] == 1]
-            made = outs[V[outs, s.IN_PLACE] == 0]
-            needed = (ins[~here[ins]], made, inside)
-            most = max(most, held + sum(int(V[values, s.BYTES].sum()) for values in needed))
-            gone, new = V[moved, s.OLDER], outs[stays[outs]]
-            held += int(V[new, s.BYTES].sum()) - int(V[gone[here[gone]], s.BYTES].sum())
-            here[gone], here[new] = False, True
+            needed = held
+            for k in range(O[at, s.INS], O[at + 1, s.INS]):
+                needed += (1 - here[ins[k]]) * V[ins[k], s.BYTES]
+            for k in range(O[at, s.OUTS], O[at + 1, s.OUTS]):
+                needed += (1 - V[outs[k], s.IN_PLACE]) * V[outs[k], s.BYTES]
+            most = max(most, needed)
+            for k in range(O[at, s.OUTS], O[at, s.TEMPS]):
+                v = outs[k]
+                if V[v, s.IN_PLACE]:
+                    held -= here[V[v, s.OLDER]] * V[V[v, s.OLDER], s.BYTES]
+                    here[V[v, s.OLDER]] = 0
+                held += stays[v] * V[v, s.BYTES]
+                here[v] = stays[v]
         elif kind in (s.DROP, s.GONE) and here[at]:
-            here[at] = False
-            held -= int(V[at, s.BYTES])
+            here[at] = 0
+            held -= V[at, s.BYTES]
     return most
