@@ -11,6 +11,7 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import D_COST, D_COUNT, D_STAMP, DryRun
+from coopsim.planning.ranges import sum_up_to
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.planning.selection import (
     I_AFTER,
@@ -24,10 +25,12 @@ from coopsim.planning.selection import (
     take_note,
 )
 
+_FAR = 256  # ops: what needs so many to come back stays
+
 
 @kernel
 def cost_to_bring_back(D: DryRun, chosen: Selection, i: int) -> float:
-    """The ops that must run again at the end of interval i if the value leaves, all else as decided."""
+    """The ops that must run again at the end of interval i if the value leaves, all else as decided; the first _FAR."""
     v, when = chosen.idle[i, I_VALUE], chosen.idle[i, I_BEFORE]
     D.K[D_STAMP] += 1
     stamp = D.K[D_STAMP]
@@ -39,9 +42,10 @@ def cost_to_bring_back(D: DryRun, chosen: Selection, i: int) -> float:
     cost = 0.0
     chosen.stack[0] = first
     chosen.stamp[first] = stamp
-    depth = 1
-    while depth > 0:
+    depth, ops = 1, 0
+    while depth > 0 and ops < _FAR:
         depth -= 1
+        ops += 1
         p = chosen.stack[depth]
         cost += float(D.O[p, s.DECIDE])
         for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
@@ -138,13 +142,10 @@ def _estimated_score(D: DryRun, chosen: Selection, i: int, least: float) -> floa
     return score
 
 
-@kernel
+@inlined
 def _gain(chosen: Selection, first: int, last: int, nbytes: int) -> float:
     """The excess that goes if so many bytes are not there from op `first` until op `last`."""
-    gain = 0.0
-    for op in range(max(first, chosen.span[0]), min(last, chosen.span[1])):
-        gain += float(min(chosen.excess[op], nbytes))
-    return gain
+    return float(sum_up_to(chosen.ranges, max(first, chosen.span[0]), min(last, chosen.span[1]), nbytes))
 
 
 @kernel
