@@ -6,9 +6,9 @@ from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
 from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import D_COST, D_COUNT, DryRun
+from coopsim.planning.estimate import cost_to_bring_back
 from coopsim.planning.ranges import fill, most
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY
-from coopsim.planning.select import cost_to_bring_back
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, take_note
 
 _MOST = 2_000  # dry runs
