@@ -1,4 +1,4 @@
-"""Of a long step, many intervals at a time: those of least estimated scores, if they cost together what is estimated."""
+"""Of a long step, many intervals at a time: those of least estimated scores, if together they cost as estimated."""
 
 import numpy as np
 

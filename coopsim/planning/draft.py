@@ -14,6 +14,7 @@ from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import (
     D_COST,
     D_COUNT,
+    D_OPS,
     D_RESIDENCIES,
     NEED,
     Q_COLUMNS,
@@ -78,6 +79,11 @@ class Draft:
     def dry_runs(self) -> int:
         """How many dry runs there were."""
         return int(self.D.K[D_COUNT])
+
+    @property
+    def ops_run(self) -> int:
+        """How many ops they have run, those that run again included."""
+        return int(self.D.K[D_OPS])
 
     @property
     def own_cost(self) -> int:

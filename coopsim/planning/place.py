@@ -12,6 +12,7 @@ from coopsim.planner.sections import Keys, parts, sections
 from coopsim.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
+_FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _AT_ONCE = 16_384  # residencies; the time that a search takes grows with their square
 
@@ -21,14 +22,19 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Where there are very many, they are placed first, and what is
-    between two moments at which there is nothing else apart from the rest.
+    lasting: those that stay where others come and go. Of very many residencies they are placed first, if the others
+    then fall into parts: between two moments at which there is nothing else.
     """
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
     taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
-    at = _place(items, taken, budget) if len(items) <= _AT_ONCE else _by_parts(items, lasting[n:], taken, budget)
+    stay, rest = np.flatnonzero(lasting[n:]), np.flatnonzero(~lasting[n:])
+    apart = parts(items[rest]) if len(items) > _AT_ONCE else []
+    if apart and max(map(len, apart)) <= _AT_ONCE:
+        at = _by_parts(items, stay, [rest[part] for part in apart], taken, budget)
+    else:
+        at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
@@ -36,27 +42,23 @@ def _place(items: Items, taken: s.Array, budget: int) -> Ints | None:
     return next((offset for offset in _tries(items, taken, budget) if height(items, offset) <= budget), None)
 
 
-def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:
-    """What lasts first, then each part; equal parts are placed once."""
+def _by_parts(items: Items, stay: Ints, apart: list[Ints], taken: s.Array, budget: int) -> Ints | None:
+    """What lasts first, one on the other as they come, then each part; equal parts are placed once."""
     offset = np.zeros(len(items), np.int64)
-    stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
-    at = _place(items[stay], taken, budget)
-    if at is None:
-        return None
-    offset[stay] = at
+    offset[stay] = at = fit(items[stay], np.argsort(items.start[stay], kind="stable"), best=False, around=taken)
     rows = np.stack([at, at + items.bytes[stay], items.end[stay], items.start[stay]], axis=1)
     taken = np.concatenate([taken, rows])
     taken = taken[np.argsort(taken[:, _OFFSET], kind="stable")]
     known: dict[bytes, Ints | None] = {}
-    for part in parts(items[rest]):
-        some, there = _from_zero(items[rest[part]], taken)
+    for part in apart:
+        some, there = _from_zero(items[part], taken)
         key = b"".join(a.tobytes() for a in (some.bytes, some.start, some.end, there))
         if key not in known:
             known[key] = _place(some, there, budget)
         at = known[key]
         if at is None:
             return None
-        offset[rest[part]] = at
+        offset[part] = at
     return offset
 
 
@@ -87,7 +89,7 @@ def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
     orders = [keys.order(kind) for kind in range(3)]
     for best in (False, True):
         order = orders[0]
-        for _ in range(_REORDERINGS):
+        for _ in range(_REORDERINGS if len(items) <= _AT_ONCE else _FEW):
             offset = fit(items, order, best=best, around=taken, below=budget)
             yield offset
             too_high = int((offset + items.bytes > budget)[order].argmax())
