@@ -14,6 +14,7 @@ from coopsim.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
 _FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
+_WORK_APART = 10_000  # at least, for a part that may be one of many like it
 _AT_ONCE = 16_384  # residencies; the time that a search takes grows with their square
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
@@ -22,28 +23,30 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Of very many residencies they are placed first, if the others
-    then fall into parts: between two moments at which there is nothing else.
+    lasting: those that stay where others come and go. Of very many residencies they are placed first, if there is no
+    other way and the rest then falls into parts: between two moments at which there is nothing else.
     """
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
     taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
-    stay, rest = np.flatnonzero(lasting[n:]), np.flatnonzero(~lasting[n:])
-    apart = parts(items[rest]) if len(items) > _AT_ONCE else []
-    if apart and max(map(len, apart)) <= _AT_ONCE:
-        at = _by_parts(items, stay, [rest[part] for part in apart], taken, budget)
-    else:
-        at = _place(items, taken, budget)
+    at = _place(items, taken, budget)
+    if at is None and len(items) > _AT_ONCE:
+        at = _by_parts(items, lasting[n:], taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
-def _place(items: Items, taken: s.Array, budget: int) -> Ints | None:
-    return next((offset for offset in _tries(items, taken, budget) if height(items, offset) <= budget), None)
+def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> Ints | None:
+    tries = _tries(items, taken, budget, max(least_work, round(_WORK * len(items))))
+    return next((offset for offset in tries if height(items, offset) <= budget), None)
 
 
-def _by_parts(items: Items, stay: Ints, apart: list[Ints], taken: s.Array, budget: int) -> Ints | None:
+def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:
     """What lasts first, one on the other as they come, then each part; equal parts are placed once."""
+    stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
+    apart = [rest[part] for part in parts(items[rest])]
+    if max(map(len, apart), default=0) > _AT_ONCE:
+        return None
     offset = np.zeros(len(items), np.int64)
     offset[stay] = at = fit(items[stay], np.argsort(items.start[stay], kind="stable"), best=False, around=taken)
     rows = np.stack([at, at + items.bytes[stay], items.end[stay], items.start[stay]], axis=1)
@@ -54,11 +57,11 @@ def _by_parts(items: Items, stay: Ints, apart: list[Ints], taken: s.Array, budge
         some, there = _from_zero(items[part], taken)
         key = b"".join(a.tobytes() for a in (some.bytes, some.start, some.end, there))
         if key not in known:
-            known[key] = _place(some, there, budget)
-        at = known[key]
-        if at is None:
+            known[key] = _place(some, there, budget, _WORK_APART)
+        found = known[key]
+        if found is None:
             return None
-        offset[part] = at
+        offset[part] = found
     return offset
 
 
@@ -83,7 +86,7 @@ def _runs(placed: s.Array, nbytes: s.Array, until: s.Array) -> s.Array:
     return np.stack([begin[first], end[last], leaves[last], np.full(int(first.sum()), -1)], axis=1)
 
 
-def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
+def _tries(items: Items, taken: s.Array, budget: int, work: int) -> Iterator[Ints]:
     """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]
@@ -98,7 +101,7 @@ def _tries(items: Items, taken: s.Array, budget: int) -> Iterator[Ints]:
     if len(holes) == 1 and len(items) <= _AT_ONCE:
         search, (low, high) = ExactSearch(items, keys.sections), holes[0].tolist()
         for order in orders:
-            outcome, _, offset, _ = search.below(high - low, order, round(_WORK * len(items)), jump=True)
+            outcome, _, offset, _ = search.below(high - low, order, work, jump=True)
             if outcome == FOUND:
                 yield offset + low
 
