@@ -11,8 +11,10 @@ from coopsim.types import CoopsimError, Outcome
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 _SAMPLES = 10_000
 _CHANCE = "seed"  #: replays that differ in it alone are repetitions
@@ -42,7 +44,7 @@ class Comparison:
     only_second: int
     neither: int
     unpaired: int
-    traces: "pd.DataFrame" = field(compare=False)
+    traces: DataFrame = field(compare=False)
 
     def _rows(self) -> list[tuple[str, str]]:
         n, tried = len(self.traces), self.both + self.only_first + self.only_second + self.neither
@@ -70,7 +72,7 @@ class Comparison:
         return html_table(f"{self.first} against {self.second}", self._rows())
 
 
-def compare(table: "pd.DataFrame", first: str, second: str, *, confidence: float = 0.95, seed: int = 0) -> Comparison:
+def compare(table: DataFrame, first: str, second: str, *, confidence: float = 0.95, seed: int = 0) -> Comparison:
     """Compare two policies of a sweep's table by the overheads of replays that agree in all but the policy.
 
     The difference is taken at each budget where both fit, averaged over the neighbours of a band, over the budgets of a
@@ -113,7 +115,7 @@ def compare(table: "pd.DataFrame", first: str, second: str, *, confidence: float
     )
 
 
-def _pairs(df: "pd.DataFrame", first: str, second: str) -> "tuple[pd.DataFrame, int]":
+def _pairs(df: DataFrame, first: str, second: str) -> tuple[DataFrame, int]:
     """A row per trace, setting and budget that both were replayed at: the kind, overheads and their difference; and how
     many replays are of one policy alone."""
     import numpy as np
