@@ -17,12 +17,13 @@ else:
     DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 _SAMPLES = 10_000
+_FEW = 5  #: traces, below which an interval is too narrow to speak of others
 _CHANCE = "seed"  #: replays that differ in it alone are repetitions
 _KINDS = ("both", "only_first", "only_second", "neither")
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class PolicyComparison:
     """What `compare` found. Overheads and differences are in points, of percent of the cost without recomputation.
 
     difference: of `first` from `second`, negative where the first costs less; low, high: its interval. overhead_first,
@@ -52,7 +53,8 @@ class Comparison:
         rows = [("both fit", f"{self.both} of {tried} budgets, in {with_pairs} of {n} trace{'s' * (n > 1)}")]
         if self.both:
             interval = f"{self.confidence:.0%} interval {self.low:+.2f} to {self.high:+.2f}"
-            alone = "" if with_pairs > 1 else "; of one trace, it says nothing of others"
+            few = f"; of {with_pairs} trace{'s' * (with_pairs > 1)}, it says little of others"
+            alone = "" if with_pairs >= _FEW else few
             rows += [
                 ("difference", f"{self.difference:+.2f} points of overhead ({interval}{alone})"),
                 ("overhead", f"{self.overhead_first:.2f} % and {self.overhead_second:.2f} %, where both fit"),
@@ -72,7 +74,7 @@ class Comparison:
         return html_table(f"{self.first} against {self.second}", self._rows())
 
 
-def compare(table: DataFrame, first: str, second: str, *, confidence: float = 0.95, seed: int = 0) -> Comparison:
+def compare(table: DataFrame, first: str, second: str, *, confidence: float = 0.95, seed: int = 0) -> PolicyComparison:
     """Compare two policies of a sweep's table by the overheads of replays that agree in all but the policy.
 
     The difference is taken at each budget where both fit, averaged over the neighbours of a band, over the budgets of a
@@ -110,7 +112,7 @@ def compare(table: DataFrame, first: str, second: str, *, confidence: float = 0.
     of_all: dict[str, Any] = {
         name: float(traces[name].mean()) for name in ("difference", "overhead_first", "overhead_second")
     } | {kind: int(traces[kind].sum()) for kind in _KINDS}
-    return Comparison(
+    return PolicyComparison(
         first, second, low=low, high=high, confidence=confidence, unpaired=unpaired, traces=traces, **of_all
     )
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_compared() -> None:
     assert (none.both, none.only_second) == (0, 1)
     assert "both fit    0 of 2" in str(none)
     assert "points" not in str(none)
-    assert "says nothing of others" in str(coopsim.compare(df, "a", "b"))
+    assert "of 1 trace, it says little of others" in str(coopsim.compare(df, "a", "b"))
     for args, said in (
         (("a", "c"), "unknown policy 'c'"),
         (("a", "a"), "with itself"),
