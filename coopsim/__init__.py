@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from coopsim.paired import compare as compare
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
     from coopsim.plotting import plot as plot
+    from coopsim.policies import EvictionPolicy as EvictionPolicy
     from coopsim.policies import Policy as Policy
+    from coopsim.policies import compiled as compiled
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
     from coopsim.schedule import load_any as load  # noqa: F401
@@ -58,6 +60,8 @@ _WHERE = {  # the public names: in which module, and as what
     "plot": ("coopsim.plotting", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
+    "compiled": ("coopsim.policies", "compiled"),
+    "EvictionPolicy": ("coopsim.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
     "Schedule": ("coopsim.schedule", "Schedule"),
     "fit": ("coopsim.fit", "fit"),

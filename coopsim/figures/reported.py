@@ -31,6 +31,7 @@ def report(
     cost_model: CostModel | str = _DEFAULT.cost_model,
     random: RandomOps | str = _DEFAULT.random,
     overhead_limit: float = _DEFAULT.overhead_limit,
+    seed: int = _DEFAULT.seed,
 ) -> Path:
     """Replay over policies and budgets, write one HTML file that needs no network, and return its path.
 
@@ -45,7 +46,7 @@ def report(
         budgets=[one for text in several(budgets) for one in budget.parse_list(text)],
         band=band,
         band_width=band_width,
-        options=ReplayOptions(steps, cost_model, random, overhead_limit),
+        options=ReplayOptions(steps, cost_model, random, overhead_limit, seed=seed),
     )
     loaded = [trace for _, trace in load_all(several(traces))]
     total = sum(ask.replays(trace) for trace in loaded)
