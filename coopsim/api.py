@@ -9,8 +9,9 @@ from coopsim import files, metrics
 from coopsim.allocators import Allocator
 from coopsim.capture.job import Where
 from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
-from coopsim.errors import named, of_type, several, whole
+from coopsim.errors import named, of_type, whole
 from coopsim.phantom.workspaces import Choice
+from coopsim.policies import AnyPolicy
 from coopsim.progress import note, watch
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
@@ -37,8 +38,6 @@ def capture(
     gradients: Gradients | None = None,
     precision: Precision | None = None,
     device: Where = "phantom",
-    cost_from: str | Path = "",
-    temporaries_from: str | Path = "",
     passes: int = 5,
     masks: str = "",
     workspaces: Choice = "",
@@ -75,9 +74,7 @@ def capture(
             attention=attention,
             gradients=gradients,
             device=device,
-            cost_from=cost_from,
             passes=passes,
-            temporaries_from=temporaries_from,
             masks=masks,
             workspaces=workspaces,
             limit=limit,
@@ -98,7 +95,7 @@ def _caution(text: str) -> None:
 
 def sweep(
     traces: "Trace | str | Sequence[Trace | str]",
-    policies: str | Sequence[str],
+    policies: AnyPolicy | Sequence[AnyPolicy],
     budgets: str | Sequence[str],
     *,
     allocators: "str | Allocator | Sequence[str | Allocator]" = "arena",
@@ -110,6 +107,7 @@ def sweep(
     cost_model: str | Sequence[str] | None = None,
     random: str | Sequence[str] | None = None,
     overhead_limit: float | Sequence[float] | None = None,
+    seed: int | Sequence[int] | None = None,
     link: str | Sequence[str] | None = None,
     host_memory: int | str | Sequence[int | str] | None = None,
     host_bandwidth: float | Sequence[float] | None = None,
@@ -118,7 +116,8 @@ def sweep(
 ) -> DataFrame:
     """Replay traces under policies and budgets: a row per replay, with the keys of `summary`, as a pandas DataFrame.
 
-    traces: traces, or names that `load` knows. policies: names, as of `replay`. budgets: as on the command line,
+    traces: traces, or names that `load` knows. policies: as of `replay`;
+    `"./mine.py:Gds:alpha=0.5|1"` is one for each value. budgets: as on the command line,
     `["90%", "50%", "6GiB"]` or `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak.
     jobs: processes (1: this one); in a script, more than one need the guard `if __name__ == "__main__":`. output: a
     table to write (Parquet); an interrupted sweep resumes from it. All others are of `replay`, and torch and alloc_conf
@@ -131,11 +130,6 @@ def sweep(
     from coopsim.sweep.sweep import sweep as run
     from coopsim.sweep.workers import Processes
 
-    for policy in several(policies):
-        if not isinstance(policy, str):
-            raise CoopsimError(
-                "a sweep names its policies, as its table does: those of a file of yours are FILE.py:NAME"
-            )
     whole("band", band, 1, "how many neighbouring budgets")
     whole("jobs", jobs, 1, "how many processes")
     of_type("band_width", band_width, float, "a part of the peak, such as 0.05")
@@ -144,6 +138,7 @@ def sweep(
         cost_model=cost_model,
         random=random,
         overhead_limit=overhead_limit,
+        seed=seed,
         link=link,
         host_memory=host_memory,
         host_bandwidth=host_bandwidth,
@@ -161,7 +156,7 @@ def sweep(
     )
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None
-        table: DataFrame = run(grid, output or Path(folder) / "sweep", where, report)
+        table: DataFrame = run(grid, files.target(output or Path(folder) / "sweep"), where, report)
     return table
 
 

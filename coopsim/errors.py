@@ -39,7 +39,7 @@ def whole(what: str, value: object, least: int, instead: str) -> None:
 
 def several(value: Any) -> list[Any]:
     """One value or several, as a list."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return list(value) if isinstance(value, list | tuple | range) else [value]
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:

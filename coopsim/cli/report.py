@@ -17,5 +17,6 @@ def run(args: argparse.Namespace) -> int:
         cost_model=args.cost_model,
         random=args.random,
         overhead_limit=args.overhead_limit,
+        seed=args.seed,
     )
     return 0

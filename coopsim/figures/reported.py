@@ -11,7 +11,8 @@ from coopsim.figures import page, page_data
 from coopsim.kernel.jit import note_if_cold
 from coopsim.options import ReplayOptions
 from coopsim.progress import note, progress
-from coopsim.trace import Trace, load_trace
+from coopsim.trace import Trace
+from coopsim.trace.named import load_all
 from coopsim.types import CostModel, RandomOps
 
 POLICIES, BUDGETS = "dtr-oneflow,dte-oneflow,coop", "100%:30%:10%"
@@ -30,6 +31,7 @@ def report(
     cost_model: CostModel | str = _DEFAULT.cost_model,
     random: RandomOps | str = _DEFAULT.random,
     overhead_limit: float = _DEFAULT.overhead_limit,
+    seed: int = _DEFAULT.seed,
 ) -> Path:
     """Replay over policies and budgets, write one HTML file that needs no network, and return its path.
 
@@ -44,9 +46,9 @@ def report(
         budgets=[one for text in several(budgets) for one in budget.parse_list(text)],
         band=band,
         band_width=band_width,
-        options=ReplayOptions(steps, cost_model, random, overhead_limit),
+        options=ReplayOptions(steps, cost_model, random, overhead_limit, seed=seed),
     )
-    loaded = [one if isinstance(one, Trace) else load_trace(one) for one in several(traces)]
+    loaded = [trace for _, trace in load_all(several(traces))]
     total = sum(ask.replays(trace) for trace in loaded)
     note_if_cold()
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim import files
 from coopsim.allocators import Allocator
 from coopsim.errors import of_type, whole
+from coopsim.policies import AnyPolicy
 from coopsim.progress import watch
 from coopsim.sweep.feasibility_map import Scan, feasibility_map
 from coopsim.sweep.grid import Grid
@@ -22,7 +24,7 @@ else:
 
 def map(  # noqa: A001  (coopsim.map)
     traces: Trace | str | Sequence[Trace | str],
-    policies: Any,
+    policies: AnyPolicy | Sequence[AnyPolicy],
     *,
     largest: str = "100%",
     smallest: str = "10%",
@@ -35,6 +37,7 @@ def map(  # noqa: A001  (coopsim.map)
     cost_model: str | Sequence[str] | None = None,
     random: str | Sequence[str] | None = None,
     overhead_limit: float | Sequence[float] | None = None,
+    seed: int | Sequence[int] | None = None,
     link: str | Sequence[str] | None = None,
     host_memory: int | str | Sequence[int | str] | None = None,
     host_bandwidth: float | Sequence[float] | None = None,
@@ -56,6 +59,7 @@ def map(  # noqa: A001  (coopsim.map)
         cost_model=cost_model,
         random=random,
         overhead_limit=overhead_limit,
+        seed=seed,
         link=link,
         host_memory=host_memory,
         host_bandwidth=host_bandwidth,
@@ -68,5 +72,5 @@ def map(  # noqa: A001  (coopsim.map)
     scan = Scan(largest, smallest, step, fine)
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None
-        table: DataFrame = feasibility_map(grid, scan, output or Path(folder) / "map", where, report)
+        table: DataFrame = feasibility_map(grid, scan, files.target(output or Path(folder) / "map"), where, report)
     return table

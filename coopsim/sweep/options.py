@@ -5,11 +5,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from coopsim import allocators, budget, options, policies
+from coopsim import allocators, budget, options
 from coopsim.allocators import Allocator, CudaCaching, cuda_caching
 from coopsim.errors import several, unknown
 from coopsim.options import ReplayOptions
-from coopsim.types import CoopsimError
+from coopsim.policies import Policy
+from coopsim.types import CoopsimError, Cost
 
 _OF_CACHING = ("torch", "alloc_conf")
 NAMES = (*options.NAMES, *_OF_CACHING)
@@ -33,12 +34,13 @@ def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
     return [ReplayOptions(**dict(zip(values, combination, strict=True))) for combination in product(*values.values())]
 
 
-def of_policy(given: ReplayOptions, policy: str) -> ReplayOptions:
+def of_policy(given: ReplayOptions, policy: Policy) -> ReplayOptions:
     """The options as they are for this policy: what means nothing to it is as by default, so that it is run once."""
-    if policies.find(policy).offloads:
-        return given
     default = ReplayOptions()
-    return replace(given, **{name: getattr(default, name) for name in options.OF_COPIES})
+    nothing = () if policy.offloads else options.OF_COPIES
+    if not policy.is_own and policy.cost != Cost.RANDOM:
+        nothing = (*nothing, "seed")
+    return replace(given, **{name: getattr(default, name) for name in nothing})
 
 
 def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list[Allocator]:

@@ -22,6 +22,8 @@ CALLS = (
     "validate",
     "plot",
     "sweep",
+    "bands",
+    "compare",
     "map",
     "report",
     "gap",
