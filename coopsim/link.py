@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopsim.errors import unknown
 from coopsim.kernel import engine
 from coopsim.types import CoopsimError
-
-if TYPE_CHECKING:
-    from coopsim.trace.table import Trace
 
 #: From the request of a copy to its first byte. ASSUMPTION: the time of a small pinned copy on the cards we know of.
 LATENCY_NS = 10_000
@@ -114,8 +111,8 @@ def check(name: str | Link, host_gb_s: float | None) -> None:
         raise CoopsimError(f"host_bandwidth: {host_gb_s!r} is not a number of GB/s from {_LEAST} to {_MOST:g}")
 
 
-def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
-    """The link `name`; without a name that of the card that the trace names, else of PCIe 4 with 16 lanes.
+def find(name: str | Link, host_gb_s: float | None, header: Mapping[str, Any]) -> Link:
+    """The link `name`; without a name that of the card in the header of a trace, else of PCIe 4 with 16 lanes.
 
     A name that ends in `.json` is a card file's, whose link was measured. host_gb_s: what the host's memory gives both
     directions together, in GB/s; if left out, what was measured, or else 1.7 times the link's speed.
@@ -125,7 +122,7 @@ def find(name: str | Link, host_gb_s: float | None, trace: "Trace") -> Link:
     check(name, host_gb_s)
     if isinstance(name, Link):
         return name
-    card = trace.header.get("card")
+    card = header.get("card")
     latency_ns, both, host_ns = LATENCY_NS, None, None
     file = name if name.endswith(".json") else ""
     if file or (not name and card in profiles.names()):

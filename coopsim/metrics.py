@@ -1,9 +1,12 @@
 """The figures of one replay, as `coopsim replay --json` prints them and sweeps keep them, and why one failed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coopsim.schedule import Schedule
+from coopsim.options import COLUMNS
 from coopsim.text import human
+
+if TYPE_CHECKING:
+    from coopsim.schedule import Schedule
 
 OF_COPIES = (
     "link",
@@ -45,19 +48,25 @@ SUMMARY_KEYS = (
     "cost_model",
     "random",
     "overhead_limit",
+    "seed",
     "torch",
     "alloc_conf",
+    "driver",
     "peak_reserved_bytes",
     "alloc_retries",
     *OF_COPIES,
     "failure",
 )
 WALL_CLOCK_COLUMNS = ("search_ns", "planning_ns")  #: the only figures that may differ between two runs
-_OF_CACHING = ("torch", "alloc_conf", "peak_reserved_bytes", "alloc_retries")
+_SETTINGS_OF_CACHING = ("torch", "alloc_conf", "driver")
+_OF_CACHING = (*_SETTINGS_OF_CACHING, "peak_reserved_bytes", "alloc_retries")
 _OF_PLANNING = ("planned_steps", "planning_ns", "lost_cost_ns")
+#: What a replay is told beside trace, policy and budget, and what it comes to: columns of tables, all of a kind.
+SETTINGS = ("allocator", *_SETTINGS_OF_CACHING, *COLUMNS.values())
+RESULTS = tuple(key for key in SUMMARY_KEYS if key not in ("trace", "policy", "budget_bytes", *SETTINGS))
 
 
-def summary(schedule: Schedule) -> dict[str, Any]:
+def summary(schedule: "Schedule") -> dict[str, Any]:
     """One flat object, whatever the outcome; None where a figure has no meaning.
 
     overhead: total cost / (steps x cost without recomputation), only if all steps ran; the cost of steps that were
@@ -66,8 +75,8 @@ def summary(schedule: Schedule) -> dict[str, Any]:
     (OneFlow 2022); fragmentation_rate_incl: as free (OneFlow 2023); external_fragmentation: mean of 1 - largest hole /
     free bytes at the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
     planned_steps, planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making
-    plans, cost of steps that were begun anew. torch, alloc_conf, peak_reserved_bytes, alloc_retries: of the allocator
-    cuda-caching. link to fetched_bytes: of policies that offload (docs/offload.md); stall_ns is what ops and
+    plans, cost of steps that were begun anew. torch, alloc_conf, driver, peak_reserved_bytes, alloc_retries: of the
+    allocator cuda-caching. link to fetched_bytes: of policies that offload (docs/offload.md); stall_ns is what ops and
     allocations waited for copies, which is in total_cost_ns and in the overhead.
     """
     h = schedule.header
@@ -78,7 +87,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         return h[key] / samples if samples and has_addresses else None
 
     row = (
-        dict.fromkeys(_OF_CACHING + _OF_PLANNING + OF_COPIES)
+        dict.fromkeys((*_OF_CACHING, *_OF_PLANNING, *OF_COPIES, "seed"))
         | dict(h)
         | {
             "trace": h["model"],

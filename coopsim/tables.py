@@ -1,24 +1,28 @@
 """Bands and smallest budgets from a sweep's table: results are chaotic in the budget, so no figure stands alone."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coopsim.feasibility import Feasibility, Tried, feasibility
+from coopsim.grouping import Grouping, grouping
+from coopsim.metrics import SETTINGS
 
-_SETTING = ["trace", "policy", "allocator"]
+_SETTING = ("trace", "policy", "allocator")
 _LEGEND = "mean±spread over the budgets of a band that fit; (2/3): two of three did; -: none did"
-_VARIANTS = ["torch", "alloc_conf", "steps", "cost_model", "random", "overhead_limit"]
 
 
 def bands(df: Any) -> Any:
-    """One row per setting and nominal memory ratio: how many neighbours ran; mean, spread, extremes.
+    """The table of a sweep by setting and nominal memory ratio: how many neighbouring budgets fit, and mean, spread,
+    least and greatest over them.
 
-    Figures are over the neighbours that ran. Spread is the standard deviation (of the population).
+    A row per trace (by its contents, under a label of its own), policy, allocator, whatever else varies in the table
+    (a column each), and `band_center`. points: neighbours that were tried; fits: of them, those that ran to the end.
+    Spread is the standard deviation (of the population). Overhead is a factor, 1.1 is 10 %. CoopsimError if rows of one
+    setting and budget disagree.
     """
     import pandas as pd
 
-    rows = []
-    for row, group in _groups(df, [*_SETTING, *_varying(df), "band_center"]):
+    rows, found = [], grouping(df)
+    for row, group in found.groups(*_SETTING, *found.varying, "band_center"):
         fits = group[group.outcome == "ok"]
         row |= {"points": len(group), "fits": len(fits)}
         for column in ("overhead", "fragmentation_rate", "fragmentation_rate_incl"):
@@ -37,45 +41,33 @@ def bands(df: Any) -> Any:
 
 def feasible(df: Any) -> list[tuple[dict[str, Any], Feasibility]]:
     """What the budgets of a map, or of a sweep, say of each setting: (what was replayed, which budgets are safe)."""
-    found = []
-    for setting, group in _groups(df, [*_SETTING, *_VARIANTS]):
-        tried = map(Tried, group.budget_bytes.tolist(), group.memory_ratio.tolist(), group.outcome.tolist())
-        found.append((setting, feasibility(tried)))
-    return found
+    found = grouping(df)
+    return [(setting, _safe(group)) for setting, group in found.groups(*_SETTING, *SETTINGS, *found.varying)]
+
+
+def _safe(rows: Any) -> Feasibility:
+    columns = (rows[c].tolist() for c in ("budget_bytes", "memory_ratio", "outcome"))
+    return feasibility(map(Tried, *columns))
 
 
 def smallest_budgets(df: Any) -> Any:
     """`feasible` as a table: the smallest memory ratio that ran, the smallest safe one, what fails between."""
     import pandas as pd
 
-    rows = []
+    rows, varying = [], grouping(df).varying
     for setting, f in feasible(df):
-        row = {name: setting[name] for name in [*_SETTING, *_varying(df)]}
+        row = {name: setting[name] for name in dict.fromkeys((*_SETTING, *varying))}
         row["smallest"] = f.smallest.memory_ratio if f.smallest else float("nan")
         row["safe"] = f.safe.memory_ratio if f.safe else float("nan")
         rows.append(row | {"failing": len(f.failing), "points": f.points})
     return pd.DataFrame(rows)
 
 
-def _varying(df: Any) -> list[str]:
-    """What takes several values in the table."""
-    return [c for c in _VARIANTS if c in df.columns and df[c].nunique(dropna=False) > 1]
-
-
-def _groups(df: Any, by: list[str]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Rows that agree in these columns, in the order of the table; None for what does not apply."""
-    import pandas as pd
-
-    by = [name for name in by if name in df.columns]
-    for key, group in df.groupby(by, sort=False, dropna=False):
-        yield {name: None if pd.isna(value) else value for name, value in zip(by, key, strict=True)}, group
-
-
 def feasible_text(df: Any) -> str:
     """`feasible` as tables: a line per setting, budgets in percent of the peak without eviction and in bytes."""
     from coopsim.text import human, table
 
-    varying = _varying(df)
+    found = grouping(df)
     parts: dict[str, list[list[str]]] = {}
     for setting, f in feasible(df):
         failing = ", ".join(
@@ -84,7 +76,7 @@ def feasible_text(df: Any) -> str:
             + f" ({' or '.join(h.outcomes)})"
             for h in f.failing
         )
-        row = [_label(setting, varying)]
+        row = [_label(found, setting)]
         for edge, otherwise in ((f.safe, f.no_safe), (f.smallest, "never fits")):
             row += [f"{edge.memory_ratio:.2%}", human(edge.budget_bytes)] if edge else [otherwise, "-"]
         row.append(failing or "none")
@@ -93,10 +85,9 @@ def feasible_text(df: Any) -> str:
     return "\n\n".join(f"{title}\n{table(header, rows)}" for title, rows in parts.items())
 
 
-def _label(setting: Mapping[str, Any], varying: list[str]) -> str:
-    """A policy, and what else varies in the table."""
-    words = [f"{name} {setting[name]}" for name in varying if setting[name] is not None]
-    return ", ".join([str(setting["policy"]), *words])
+def _label(found: Grouping, setting: Any) -> str:
+    """A policy, and what else varies in the table; the allocator stands above."""
+    return ", ".join(filter(None, (str(setting["policy"]), found.variant(setting, "allocator"))))
 
 
 def text(df: Any) -> str:
@@ -106,21 +97,21 @@ def text(df: Any) -> str:
     """
     from coopsim.text import table
 
-    b, varying = bands(df), _varying(df)
+    found = grouping(df)
+    b = bands(df.assign(search_visits=df.search_visits / df.steps))
     b["overhead"], b["overhead_spread"] = 100 * (b.overhead - 1), 100 * b.overhead_spread
-    b["visits_per_step"] = b.search_visits / (b.steps if "steps" in varying else df.steps.iloc[0])
     parts = []
     for (trace, allocator), group in b.groupby(["trace", "allocator"], sort=False):
         ratios = sorted(group.band_center.unique(), reverse=True)
         for column, title, form in (
             ("overhead", "overhead (%)", "{:.1f}"),
             ("fragmentation_rate", "fragmentation rate", "{:.1%}"),
-            ("visits_per_step", "blocks visited per step", "{:,.0f}"),
+            ("search_visits", "blocks visited per step", "{:,.0f}"),
         ):
             rows = []
-            for setting, line in _groups(group, ["policy", *varying]):
+            for setting, line in found._replace(table=group).groups("policy", *found.varying):
                 cells = {r.band_center: r for r in line.itertuples()}
-                rows.append([_label(setting, varying), *(_cell(cells.get(r), column, form) for r in ratios)])
+                rows.append([_label(found, setting), *(_cell(cells.get(r), column, form) for r in ratios)])
             header = [f"{title} at", *(f"{r:.0%}" for r in ratios)]
             parts.append(f"{trace}, {allocator}\n{table(header, rows)}")
     return "\n\n".join([*parts, _LEGEND])

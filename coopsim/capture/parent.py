@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import files, phantom
-from coopsim.capture import fake_guard, models, target
+from coopsim.capture import models, target
 from coopsim.capture.job import Job, Where
-from coopsim.observe import cost_table, temporary_table
+from coopsim.errors import of_type, whole
 from coopsim.observe.errors import CaptureError, CaptureOutOfMemory
 from coopsim.observe.masks import checked
 from coopsim.types import Precision
@@ -27,6 +27,7 @@ _CHOICES = {
     "gradients": models.Gradients,
     "device": Where,
 }
+_CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
@@ -35,13 +36,15 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
 
     progress is called with short lines of text. The trace is written only if everything succeeds.
 
-    Raises OutOfMemory if the step needs more than the card has, CaptureError if it cannot be recorded, PhantomError
-    if torch, its CUDA build or a C compiler is missing.
+    Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
+    cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
     """
+    refuse_within()
     job = job.absolute()
-    _check(job)
+    check(job)
+    _check_target(job)
     say = progress or (lambda _: None)
-    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", _CAPTURES: "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         code, answer = _run(job, variables, output, say)
         if answer is None:
@@ -57,28 +60,40 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     """Prepare the device of the job, and return the variables that the child needs in its environment."""
     if job.device == "phantom":
         say("preparing the phantom GPU")
-        try:
-            return phantom.environment(job.card, workspaces=job.workspaces) | phantom.compiler_caches()
-        except phantom.NoCudaTorchError as error:
-            raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
-    if job.device == "fake":
-        say("preparing fake tensors")
-        return fake_guard.variables()
+        return phantom.environment(job.card, limit=job.limit, workspaces=job.workspaces) | phantom.compiler_caches()
     return {}
 
 
-def _check(job: Job) -> None:
-    """Raise CoopsimError for what can be refused before anything runs."""
+def refuse_within() -> None:
+    """Raise CaptureError in a process that captures already: a file that captures itself would never end."""
+    if os.environ.get(_CAPTURES):
+        raise CaptureError('a file that is captured captures: put the call under `if __name__ == "__main__":`')
+
+
+def check(job: Job) -> None:
+    """Raise CoopsimError for what can be refused before anything runs, whatever the target is."""
     phantom.profiles.get(job.card)
     for what, kind in _CHOICES.items():
         value, known = getattr(job, what), get_args(kind)
         if value is not None and value not in known:
             raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
-    for what, least in (("steps", 1), ("warmup", 0)):
-        if getattr(job, what) < least:
-            raise CaptureError(f"{what} must be at least {least}")
-    if job.batch is not None and job.batch < 1:
-        raise CaptureError("batch must be at least 1")
+    for what, least in (("steps", 1), ("warmup", 0), ("passes", 1)):
+        whole(what, getattr(job, what), least, f"how many {what}")
+    if job.batch is not None:
+        whole("batch", job.batch, 1, "a batch size")
+    of_type("name", job.name, str, "the label of the trace")
+    of_type("limit", job.limit, bool, "whether memory runs out where the card's does")
+    checked(job.masks)
+    if job.masks and job.device != "phantom":
+        raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
+    if job.workspaces and job.device != "phantom":
+        raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
+    if job.limit and job.device != "phantom":
+        raise CaptureError("the limit is the phantom GPU's; leave --limit out")
+    files.target(str(job.out))
+
+
+def _check_target(job: Job) -> None:
     if job.is_file:
         for what in ("batch", "optimizer", "amp", "attention", "gradients"):
             if getattr(job, what) is not None:
@@ -88,20 +103,6 @@ def _check(job: Job) -> None:
         target.split(job.target)
     elif models.get(job.target).attention is None and job.attention is not None:
         raise CaptureError(f"{job.target} has no attention, so there is none to choose")
-    checked(job.masks)
-    if job.masks and job.device != "phantom":
-        raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
-    if job.workspaces and job.device != "phantom":
-        raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
-    if job.device == "cuda" and job.cost_from:
-        raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
-    if job.device == "cuda" and job.temporaries_from:
-        raise CaptureError("a real GPU's temporaries are seen; a table of temporaries is for the other devices")
-    if job.cost_from:
-        cost_table.read(Path(job.cost_from))
-    if job.temporaries_from:
-        temporary_table.read(Path(job.temporaries_from))
-    files.target(str(job.out))
 
 
 def _run(

@@ -14,7 +14,6 @@ import torch
 from coopsim import trace
 from coopsim.capture import models, target
 from coopsim.capture.job import Job
-from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
 from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
@@ -24,8 +23,9 @@ from coopsim.observe.masks import Masks
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
-from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.phantom import profiles
+from coopsim.phantom.control import Control
+from coopsim.text import human
 from coopsim.version import __version__
 
 Say = Callable[[str], None]
@@ -34,66 +34,90 @@ Say = Callable[[str], None]
 def record(job: Job, say: Say) -> None:
     """Record the steps of a job and write the trace, calling `say` with lines on progress.
 
-    Raises CaptureError if there is no GPU, and whatever the program raises.
+    The process is for this alone. Raises CaptureError if there is no GPU, and whatever the program raises.
     """
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     with contextlib.ExitStack() as stack:
-        device = _device(job, stack)
-        cost_model = _cost_model(job)
-        recorder = stack.enter_context(Recorder(device, cost_model))
-        if job.device == "phantom":
-            recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
-        inductor.watch_buffers(recorder)
-        say("building the program")
-        step, about = _program(job)
-        for i in range(job.warmup):
-            say(f"warming up, step {i + 1} of {job.warmup}")
-            step()
-        inductor.watch_kernels_if_any(recorder)
-        recorder.where.install()
-        if job.device == "cuda":
-            recorder.time_ops()
-        steady = Steady(recorder)
-        for i in range(job.steps):
-            say(f"recording step {i + 1} of {job.steps}")
-            if i:
-                steady.next_step()
-            step()
-        recording, seen = steady.stop()
-        history = device.history.stop()
-        recorder.where.remove()
-        source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
+        _record(job, say, stack, lambda: _program(job))
+
+
+def record_here(step: target.Step, about: dict[str, Any], job: Job, say: Say) -> None:
+    """Record calls of `step`, a function of this process, as `record` does; `about`: entries for the trace's header.
+
+    Afterwards the process is as before, whatever the function raises.
+    """
+    collects = gc.isenabled()
+    with contextlib.ExitStack() as stack:
+        try:
+            _record(job, say, stack, lambda: (step, about))
+        finally:
+            if collects:
+                gc.enable()
+
+
+def _record(
+    job: Job, say: Say, stack: contextlib.ExitStack, program: Callable[[], tuple[target.Step, dict[str, Any]]]
+) -> None:
+    """Record the step that `program` gives, and write the trace. What is to be undone afterwards is in `stack`."""
+    device = _device(job)
+    cost_model = OpCostModel(profiles.get(job.card), job.precision)
+    recorder = stack.enter_context(Recorder(device, cost_model))
+    if job.device == "phantom":
+        recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
+    inductor.watch_buffers(recorder)
+    say("building the program")
+    step, about = program()
+    for i in range(job.warmup):
+        say(f"warming up, step {i + 1} of {job.warmup}")
+        step()
+    inductor.watch_kernels_if_any(recorder)
+    recorder.where.install()
+    stack.callback(recorder.where.remove)
+    if job.device == "cuda":
+        recorder.time_ops()
+    stack.callback(recorder.stop)
+    steady = Steady(recorder)
+    stack.callback(steady.release)
+    stack.callback(device.history.stop)
+    for i in range(job.steps):
+        say(f"recording step {i + 1} of {job.steps}")
+        if i:
+            steady.next_step()
+        step()
+    recording, seen = steady.stop()
+    history = device.history.stop()
+    recorder.where.remove()
+    source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
+    stack.close()
     about = seen | about
     if recorder.data is not None and recorder.data.sizes:
         ops = ", ".join(sorted({op for op, _, _ in recorder.data.sizes}))
         say(f"caution: {ops}: sizes depend on data, which are unknown: masks keep {job.masks or 'all'}")
         about["masks"] = job.masks or "all"
+    if job.device == "phantom" and (over := over_the_card(profiles.get(job.card))):
+        say(over)
     say("writing the trace")
     header = _header(job, recorder, about) | {
         "cost_source": source,
         "temporaries": "allocator history" if device.history.available else "none",
     }
-    table = TemporaryTable(Path(job.temporaries_from)) if job.temporaries_from else None
-    trace.save(assemble.assemble(recording, history, header, table), Path(job.out))
+    trace.save(assemble.assemble(recording, history, header), Path(job.out))
 
 
-def _device(job: Job, stack: contextlib.ExitStack) -> Device:
-    if job.device == "fake":
-        from coopsim.capture.fake_tensors import FakeDevice
+def over_the_card(card: profiles.Profile) -> str:
+    """Return one line if this process has taken more of the phantom GPU than the card has, "" otherwise."""
+    took = Control().peak_bytes
+    if took <= card.memory_bytes:
+        return ""
+    return f"caution: the program takes {human(took)}, more than the {card.title} has ({human(card.memory_bytes)})"
 
-        return stack.enter_context(FakeDevice(job.card))
+
+def _device(job: Job) -> Device:
     if not torch.cuda.is_available():
         raise CaptureError("torch finds no GPU here; leave out --device cuda to record on the phantom GPU")
     torch.cuda.init()  # type: ignore[no-untyped-call]
     return PhantomDevice(profiles.get(job.card)) if job.device == "phantom" else RealDevice()
-
-
-def _cost_model(job: Job) -> OpCostModel:
-    card = profiles.get(job.card)
-    if job.cost_from:
-        return MeasuredCosts(card, job.precision, Path(job.cost_from))
-    return OpCostModel(card, job.precision)
 
 
 def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:
@@ -132,11 +156,12 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
     versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
-    return about | {
+    found = {
         "versions": versions,
         "command": job.command,
         **recorder.device.header,
-        "precision": recorder.cost_model.precision,
+        **recorder.cost_model.header(autocast=recorder.where.autocast),
         "steps_recorded": job.steps,
         "warmup_steps": job.warmup,
     }
+    return found | about | ({"model": job.name} if job.name else {})

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any
 
-from coopsim.capture import fake_guard, target
+from coopsim.capture import target
 from coopsim.capture.job import Job
 from coopsim.phantom import profiles
 from coopsim.text import human
@@ -33,8 +33,6 @@ def main() -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
     try:
-        if job.device == "fake":
-            fake_guard.load_guard()
         gc.disable()  # imports make no garbage, but trigger collections, which take a tenth of their time
         from coopsim.capture import session
 
@@ -65,7 +63,7 @@ def _explain(error: BaseException, job: Job) -> dict[str, str]:
 
 
 def _out_of_memory(error: Any, job: Job) -> str:
-    """Return one line: where memory ran out, what was allocated and requested, and the card's memory."""
+    """Return one line: where memory ran out, what was allocated and requested, and what limits memory."""
     import torch
 
     card = profiles.get(job.card)
@@ -73,8 +71,12 @@ def _out_of_memory(error: Any, job: Job) -> str:
     detail = f"; {said[2]} were allocated when {said[1]} more were asked for" if said else ""
     total = torch.cuda.get_device_properties(0).total_memory
     where = f" at {target.place(error, job.target)}" if job.is_file else ""
+    allowed = re.search(r"\. (\S+ \S+) allowed;", str(error))
+    if allowed:
+        return f"out of memory{where}: the program allows itself {allowed[1]} (set_per_process_memory_fraction){detail}"
     context = f"{human(card.context.training_bytes)} are the context's"
-    return f"out of memory{where}: the {card.title} has {total / 2**30:.2f} GiB, of which {context}{detail}"
+    has = f"the {card.title} has {total / 2**30:.2f} GiB, of which {context}{detail}"
+    return f"out of memory{where}: {has}{'; leave the limit out to record it all the same' if job.limit else ''}"
 
 
 if __name__ == "__main__":

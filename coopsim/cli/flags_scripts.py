@@ -56,21 +56,17 @@ def capture(p: argparse.ArgumentParser) -> None:
     flags_shared.gpu(p, "card to record for", default="a100-80gb")
     p.add_argument(
         "--device",
-        choices=("phantom", "cuda", "fake"),
+        choices=("phantom", "cuda"),
         default="phantom",
-        help="phantom: without a GPU; cuda: on a real GPU, with measured costs; fake: with a PyTorch without CUDA "
-        "(default: phantom)",
+        help="phantom: without a GPU; cuda: on a real GPU, with measured costs (default: phantom)",
     )
     p.add_argument(
         "--passes", type=positive, default=5, help="with --device cuda: how often the steps are measured (default: 5)"
     )
     p.add_argument(
-        "--cost-from", metavar="TABLE", help="take measured costs from this file: a trace from a real GPU, or CSV"
-    )
-    p.add_argument(
-        "--temporaries-from",
-        metavar="TABLE",
-        help="take temporaries by op from this file, as a real GPU's allocator saw them",
+        "--limit",
+        action="store_true",
+        help="fail (exit code 3) where the card's memory runs out (default: a step may take more than the card has)",
     )
     _precision(p, "as a file sets it, tf32 for a reference model, which is trained in it, too")
     p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
@@ -92,6 +88,7 @@ def capture(p: argparse.ArgumentParser) -> None:
     _workspaces(p)
     p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
     p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
+    p.add_argument("--name", default="", metavar="LABEL", help="label of the trace in tables and figures")
 
 
 def phantom(p: argparse.ArgumentParser) -> None:
@@ -240,11 +237,6 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
         action=argparse.BooleanOptionalAction,
         help="plans may also copy values to the host's memory and fetch them, where that is predicted to cost less "
         "than recomputing alone (default: as in the plan)",
-    )
-    p.add_argument(
-        "--offload-state",
-        action="store_true",
-        help="with --offload: parameters, optimizer state and buffers may go between their uses, too",
     )
     p.add_argument("--host-memory", metavar="B", help="with --offload: the most that copies take (default: no limit)")
     p.add_argument(

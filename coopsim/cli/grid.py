@@ -43,7 +43,7 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
         "traces",
         metavar="T|GRID.toml",
         nargs="+",
-        help="trace files, or synth:NAME; or one TOML file with a grid (docs/formats.md)",
+        help="trace files, or synth:NAME, LABEL= before either; or one TOML file with a grid (docs/formats.md)",
     )
     p.add_argument("-o", "--output", metavar=output, help="table to write (Parquet); an interrupted one is resumed")
     p.add_argument("--policy", "--policies", metavar="P,P", help=f"policies (default: {POLICIES})")
@@ -63,6 +63,9 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     )
     p.add_argument(
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
+    )
+    p.add_argument(
+        "--seeds", type=positive, metavar="N", help="seeds of policies' chance: 0 to N - 1 (default: 1, 0 only)"
     )
     flags_shared.copies(p)
     flags_shared.overhead_limit(p, None)
@@ -112,6 +115,7 @@ def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[st
         "random": ("random", _words),
         "link": ("link", _words),
         "host_memory": ("host_memory", _words),
+        "seed": ("seeds", range),
     }
     for key in keys:
         name, read = flags.get(key, (key, lambda value: value))

@@ -13,7 +13,7 @@ from coopsim.types import CoopsimError
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "predicted_ns"),
-    *("host_measured", "step_ns", "prices", "policy", "unplanned", "deviated", "no_arena"),
+    *("step_ns", "prices", "policy", "unplanned", "deviated", "no_arena"),
     *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended", "started_again"),
 )
 
@@ -92,8 +92,7 @@ def _text(said: dict[str, Any]) -> str:
     ]
     if said["predicted_ns"] and said["predicted_ns"]["plain_host"]:
         took = f"; measured: {said['step_ns'] / 1e6:.1f} ms" if said["step_ns"] else ""
-        host = "measured" if said["host_measured"] else "a model"
-        rows.insert(2, ("a step", times(said["predicted_ns"], host) + took))
+        rows.insert(2, ("a step", times(said["predicted_ns"]) + took))
         rows.insert(3, ("prices", said["prices"]))
     if said["peak_reserved_bytes"]:
         rows.append(("peak reserved", human(said["peak_reserved_bytes"])))

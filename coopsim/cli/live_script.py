@@ -96,22 +96,19 @@ def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     from coopsim.live.host import hosting
 
     if not args.offload:
-        if args.host_memory or args.link or args.offload_state:
-            raise CoopsimError("--host-memory, --link and --offload-state are for --offload")
+        if args.host_memory or args.link:
+            raise CoopsimError("--host-memory and --link are for --offload")
         return None
     hosting.check(args.policy)
     most = budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
-    return hosting.Hosting(args.link or "", most, args.offload_state, between=args.offload_state)
+    return hosting.Hosting(args.link or "", most)
 
 
-def times(ns: dict[str, int], host: str = "a model") -> str:
-    """Return one line with the predicted times of a step on the GPU and on the host, as it is and by a plan.
-
-    host: what those of the host are from.
-    """
+def times(ns: dict[str, int]) -> str:
+    """Return one line with the predicted times of a step on the GPU and on the host, as it is and by a plan."""
     ms = {name: f"{time / 1e6:.1f}" for name, time in ns.items()}
     gpu, by_host = f"{ms['plain_gpu']} → {ms['planned_gpu']}", f"{ms['plain_host']} → {ms['planned_host']}"
-    return f"GPU {gpu} ms, host {by_host} ms ({host})"
+    return f"GPU {gpu} ms, host {by_host} ms (a model)"
 
 
 def _arena_bytes(told: dict[str, Any], planned_bytes: int) -> int:

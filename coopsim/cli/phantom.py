@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
     )
     if is_gate:
-        return phantom_gate.run(args, script)
+        return phantom_gate.run(args, replace(script, replay_steps=args.replay_steps, lengths=args.lengths or ""))
     if args.compile_budget is not None:
         from coopsim.cli import phantom_compile
 
@@ -66,15 +66,19 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import phantom_fewest
 
         return phantom_fewest.run(args, script)
+    not_replayed = ""
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if is_long:
             report, verdict = phantom_long.run(
                 args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
             )
-            report = replace(report, replay=None if verdict is None else verdict.to_dict())
-            if verdict is not None and args.figure is not None:
-                phantom_long.draw(verdict, args.figure)
+            if isinstance(verdict, str):
+                not_replayed = verdict
+            else:
+                report = replace(report, replay=verdict.to_dict())
+                if args.figure is not None:
+                    phantom_long.draw(verdict, args.figure)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
@@ -97,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt
-    if report.host_ran_out:
-        raise CoopsimError(report.host_ran_out)
+    if report.host_ran_out or not_replayed:
+        raise CoopsimError(report.host_ran_out or f"nothing is replayed: {not_replayed}")
     runs_out = report.outcome == "oom" or (report.replay and report.replay["runs_out"])
     return 3 if runs_out else 0
 
@@ -144,6 +148,7 @@ def text_of(report: "Report") -> str:
         ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
+        *_active(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
@@ -151,14 +156,16 @@ def text_of(report: "Report") -> str:
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
-        rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
+        rows.append(
+            ("", f"grows by {human(of['grows_bytes'])} per batch, for {text.count(of['batches'], 'batch', 'es')}")
+        )
     rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
     if of.get("with_gradients"):
         rows.append(("", "with gradients: without torch.no_grad() it keeps what a backward pass would need"))
     if of.get("left_bytes") and not report.growth:
         rows.append(("", f"leaves {human(of['left_bytes'])} allocated each time"))
     if report.no_backward > (_CALLS if failed else 0):
-        calls = _count(report.no_backward, "call")
+        calls = text.count(report.no_backward, "call")
         rows.append(("no backward", f"pass follows {calls} of models with gradients: torch.no_grad() is missing"))
     rows += words.of_unused(report.unused)
     rows += words.of_host(report.host)
@@ -210,13 +217,13 @@ def _phase(of: dict[str, int]) -> str:
     said = f"{human(of['peak_allocated_bytes'])} allocated, {human(of['peak_reserved_bytes'])} reserved at the peaks"
     if "times" not in of:
         return said
-    return f"{said}; {_count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
+    return f"{said}; {text.count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
 
 
 def _keeps(one: dict[str, Any]) -> str:
     """Return what a variable keeps of an evaluation's batches."""
     at = f" at {one['place']}" if one["place"] else ""
-    kept = f"{_count(one['tensors'], 'tensor')} of earlier batches, {text.human(one['bytes'])}"
+    kept = f"{text.count(one['tensors'], 'tensor')} of earlier batches, {text.human(one['bytes'])}"
     return f"{one['name']} ({one['kind']}){at}: {kept}"
 
 
@@ -236,12 +243,14 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
 def _trained(report: "Report") -> str:
     """How far it came."""
     if report.host_ran_out:
-        return f"the host's memory ran out after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+        return (
+            f"the host's memory ran out after {text.count(report.steps, 'optimizer step')}; the figures are of what ran"
+        )
     if report.interrupted:
-        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+        return f"interrupted after {text.count(report.steps, 'optimizer step')}; the figures are of what ran"
     if not report.steps:
         return "ended without an optimizer step"
-    return f"trained: {_count(report.steps, 'optimizer step')}" + (", as asked for" if report.ended_early else "")
+    return f"trained: {text.count(report.steps, 'optimizer step')}" + (", as asked for" if report.ended_early else "")
 
 
 def _beside_pytorch(report: "Report") -> str:
@@ -252,11 +261,16 @@ def _beside_pytorch(report: "Report") -> str:
 def _compiled(report: "Report") -> list[tuple[str, str]]:
     """Return the rows on what torch.compile compiled."""
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
-    return [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
+    return [("compiled", f"{text.count(report.compiled_graphs, 'graph')}, {text.count(breaks, 'graph break')}")]
 
 
-def _count(n: int, noun: str, plural: str = "s") -> str:
-    return f"{n} {noun}{'' if n == 1 else plural}"
+def _active(report: "Report") -> list[tuple[str, str]]:
+    """Return the row on blocks that other streams hold back; [] if they are less than 1 % of the peak."""
+    more = report.peak_active_bytes - report.peak_allocated_bytes
+    if more <= 0.01 * report.peak_allocated_bytes:
+        return []
+    held = "freed blocks that another stream still uses (record_stream) included"
+    return [("peak active", f"{text.human(report.peak_active_bytes)}, {held}")]
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:

@@ -1,24 +1,14 @@
 """From the rows of a sweep to what a curve shows: a band at each nominal memory ratio, never a lone point."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from coopsim.grouping import Grouping, grouping
 from coopsim.types import CoopsimError, Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NEEDED = ("trace", "policy", "outcome", "steps", "band_center", "overhead", "fragmentation_rate", "search_visits")
-_VARIANTS = (
-    "allocator",
-    "torch",
-    "alloc_conf",
-    "cost_model",
-    "random",
-    "steps",
-    "overhead_limit",
-    "link",
-    "host_memory_bytes",
-)
 
 
 class Band(NamedTuple):
@@ -49,19 +39,11 @@ def check(df: "pd.DataFrame") -> "pd.DataFrame":
     return df
 
 
-def series(df: "pd.DataFrame") -> "dict[Series, pd.DataFrame]":
+def series(df: "pd.DataFrame | Grouping") -> "dict[Series, pd.DataFrame]":
     """The rows of each curve. A setting that takes several values for one trace makes a curve of its own for each."""
-    import pandas as pd
-
-    varying = [c for c in _VARIANTS if c in df.columns and (df.groupby("trace", observed=True)[c].nunique() > 1).any()]
-    found = {}
-    key: Any
-    for key, rows in df.groupby(["policy", *varying], sort=True, observed=True, dropna=False):
-        policy, *values = key
-        told = [(c, str(v)) for c, v in zip(varying, values, strict=True) if not pd.isna(v)]
-        words = [v if c == "allocator" else f"{c} {v or 'default'}" for c, v in told]
-        found[Series(str(policy), ", ".join(words))] = rows
-    return found
+    found = df if isinstance(df, Grouping) else grouping(df)
+    divided = found.groups("policy", *found.varying)
+    return {Series(str(s["policy"]), found.variant(s)): rows for s, rows in divided}
 
 
 def bands(rows: "pd.DataFrame", values: "pd.Series[float]", spread: str) -> list[Band]:

@@ -10,6 +10,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
+from coopsim.text import count, human
 
 
 class OfferedSession:
@@ -43,8 +44,7 @@ class Budget:
     follow from the first one on; memory may then be left out, and the policy is the plan's. device: "cuda" or "cpu"; by
     default, the one that has most bytes of parameters when the first step begins. offload: plans may also copy values
     to the host and fetch them: at most host_memory, an amount, over link, a name of `coopsim list links` (by default
-    the card's); with offload_state also parameters, optimizer state and buffers, between their uses. Under `coopsim
-    live run` the command's arguments replace all of these.
+    the card's). Under `coopsim live run` the command's arguments replace all of these.
 
     Raises LiveError without memory and plan, for a plan that does not match, and without a C++ compiler for a PyTorch
     before 2.12 or without CUDA.
@@ -65,7 +65,6 @@ class Budget:
         offload: bool = False,
         host_memory: str | None = None,
         link: str = "",
-        offload_state: bool = False,
     ) -> None:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
@@ -73,10 +72,17 @@ class Budget:
         hosting = None
         if offload:
             most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
-            hosting = Hosting(link, most, offload_state)
-        elif host_memory or link or offload_state:
-            raise LiveError("host_memory, link and offload_state are for offload=True")
+            hosting = Hosting(link, most)
+        elif host_memory or link:
+            raise LiveError("host_memory and link are for offload=True")
+        self._memory = memory
         self.session = OFFERED.take() or TrainingSession(memory, policy, device, path, offload=hosting)
+
+    def __repr__(self) -> str:
+        at = self.session
+        policy = at.policy if isinstance(at.policy, str) else at.policy.name
+        memory = self._memory if at.limit is None else human(at.limit)
+        return f"<Budget of {memory}, {policy}, {count(at.totals.steps, 'step')} so far>"
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -84,27 +90,33 @@ class Budget:
 
         Raises LiveError if the step cannot be followed, and DoesNotFit if an op finds no room in the budget.
         """
-        self.session.begin()
-        error: BaseException | None = None
+        session, error = self.session, None
+        if session.inside:
+            session.begin()  # which raises
         try:
+            session.begin()
             yield
         except BaseException as raised:
             error = raised
             raise
         finally:
-            self.session.end(error)
+            try:
+                if session.inside:
+                    session.end(error)
+            finally:
+                if session.inside:  # it was interrupted before it began
+                    session.end(error)
 
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
 
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
         of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.
-        host_measured: whether the host's are measured, as steps wait for it; else a model's. step_ns: what steps by the
-        last plan took on a card, the median; None without any. prices: what the costs of ops rest on.
-        unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer: why every
-        op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the last plan
-        does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area for
-        copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
+        step_ns: what steps by the last plan took on a card, the median; None without any. prices: what the costs of ops
+        rest on. unplanned: why the last step signature has no plan; deviated: why a step left its plan; no_observer:
+        why every op goes through Python; no_arena: why there is none although one was asked for; no_offload: why the
+        last plan does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area
+        for copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
         return report(self.session)
 
@@ -125,7 +137,6 @@ def report(session: TrainingSession) -> dict[str, Any]:
         "device_calls": totals.device_calls,
         "predicted_overhead": time.overhead if time else None,
         "predicted_ns": time.row() if time else None,
-        "host_measured": bool(time and time.host_measured),
         "step_ns": session.step_ns,
         "prices": session.prices,
         "policy": session.policy if isinstance(session.policy, str) else session.policy.name,

@@ -5,21 +5,21 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 
+from coopsim.live import drawn
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
 from coopsim.live.bindings import Bindings, Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import change, generator, given_on
+from coopsim.live.operands import change, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
-from coopsim.observe.timing import StepTimes
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -33,16 +33,7 @@ class Follow:
     "" if it can.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        values: Values,
-        stays: Mapping[int, Any] | None = None,
-        tracked_of: Callable[[torch.UntypedStorage], TrackedStorage] = TrackedStorage,
-    ) -> None:
-        """stays: weak references to storages that the step finds, by number of the trace (Signature.stays), tracked as
-        those of `tracked_of`.
-        """
+    def __init__(self, plan: Plan, values: Values) -> None:
         self.plan, self.rows, self.values = plan, plan.rows, values
         self.observed: Observed | None = None
         self._observed: Observed | None = None  # the same, while Python follows
@@ -50,15 +41,10 @@ class Follow:
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self._times: StepTimes | None = None
         self.bindings = Bindings()
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
         self._several_streams = plan.several_streams
-        for s in plan.early:
-            storage = stays[s]() if stays is not None and s in stays else None
-            if storage is not None:
-                self.bindings.add(s, tracked_of(storage))
 
     @property
     def at(self) -> int:
@@ -69,12 +55,8 @@ class Follow:
         """Go on to the next entry, as the op of this one has run."""
         self.state[State.AT] += 1
 
-    def begin(self, observer: Observer | None, times: StepTimes | None = None) -> None:
-        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only.
-
-        times: what is to time the trace's ops; Python has to follow, then.
-        """
-        self._times = times
+    def begin(self, observer: Observer | None) -> None:
+        """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self._several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
             observer.state[State.AT] = self.at
@@ -90,35 +72,22 @@ class Follow:
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
-        observed, self.observed = self.observed, None
+        observed = self.observed
         if observed is not None:
             self.done = observed.state[State.DONE]
             if observed.state[State.BROKEN]:
                 self.broken = "works on other tensors"
             self.bindings.note(observed.fetch())
+            self.observed = None  # only now, as nobody else knows what it has not handed over
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        over = self.at == len(self.rows) and not (self.plan.on_host or self.plan.finds)
+        over = self.at == len(self.rows)
         if self.observed is not None and self.observed.end(over=over):
             self.observed = None
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
-
-    @property
-    def places(self) -> dict[TrackedStorage, int]:
-        """The tracked storages that the plan has on the host at both ends of the step, and where in its area."""
-        return {self.storages[s]: at for s, at in self.plan.on_host.items() if s in self.storages}
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed."""
-        return self._times.read() if self._times is not None else None
-
-    def evict_offloaded(self) -> None:
-        """At the end of the plan, leave on the host what it has there then."""
-        for tracked in self.places:
-            self.values.residency.evict_offloaded((tracked, tracked.version))
 
     def pin(self, tensor: torch.Tensor) -> None:
         """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
@@ -193,7 +162,8 @@ class Follow:
                 self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
-            return values.attempt(row.func, self._timed(row, args, kwargs), ())
+            states = drawn.before(row.func, args, kwargs, values.device_type)
+            return values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -209,11 +179,12 @@ class Follow:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
-        call = self._call(row, args, kwargs) if row.call else None
+        states = drawn.before(row.func, args, kwargs, values.device_type)
+        call = self._call(row, args, kwargs, states) if row.call else None
         if self._several_streams and residency.streams is not None:
             residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
-        out = values.attempt(row.func, self._timed(row, args, kwargs), ())
+        out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
             if s in storages:
                 storages[s].take_version(v)
@@ -235,11 +206,6 @@ class Follow:
                 if storage is not None:
                     kept.held[v] = storage
         return out
-
-    def _timed(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        call = partial(row.func, *args, **kwargs)
-        op = row.entry.op
-        return call if self._times is None or op < 0 else partial(self._times.run, op, call)
 
     def _act(self, action: Action) -> None:
         storages = self.storages
@@ -270,7 +236,7 @@ class Follow:
             case Arrive():
                 self.values.residency.arrive((tracked, v))
 
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: drawn.Drawn | None) -> Call:
         storages, device_type = self.storages, self.values.device_type
         numbers = iter(row.entry.inputs)
 
@@ -280,17 +246,12 @@ class Follow:
             return Spec(storages.get(next(numbers)), tensor)
 
         op = row.entry.op
-        draws = None
-        if self.plan.random[op]:
-            names = [a.name for a in row.func._schema.arguments]
-            draws = generator(device_type, dict(zip(names, args, strict=False)) | kwargs)
         return Call(
             row.func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec) if kwargs else {},
             [(storages[s], v) for s, v in self.plan.program.reads[op]],
             [storages[s] for s in self.plan.mutates[op] if s in storages],
-            generator=draws,
-            state=draws.get_state() if draws is not None else None,
+            drawn=states,
             gradients=torch.is_grad_enabled(),
         )

@@ -4,17 +4,16 @@ The plan's op log has an entry for each op, and a row says what to do there (pla
 on the same sizes have one signature (signatures.py).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from coopsim.live import device
 from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Follow, RanOp
 from coopsim.live.on_demand import OnDemand
-from coopsim.live.operands import can_start_again, on_device
+from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, State
@@ -37,39 +36,21 @@ class Following(State):
         super().__init__(context)
         assert signature.plan is not None
         self.signature: Signature = signature
-        self._follow = follow or Follow(signature.plan, context.values, signature.stays, context.storages.of)
+        self._follow = follow or Follow(signature.plan, context.values)
 
     def begin(self) -> None:
         """Begin the step, whose signature is expected, or leave the plan at once."""
-        if self.finds_room():
-            self.start()
-        else:
-            self._leave("no room for what is there as it begins", ran_out=True)
-
-    def finds_room(self) -> bool:
-        """Bring what is on the host to where the plan begins. False if there is no room for what comes back."""
-        self._context.room.go_by_plan(self._movable)
-        try:
-            self._context.values.begin(self._follow.places)
-        except torch.OutOfMemoryError:
-            return False
-        return True
+        self.start()
 
     def take_over(self, before: Iterable[RanOp]) -> bool:
         """Go on after ops that have run without the plan. False if they worked on other tensors (Follow.take_over)."""
         return self._follow.take_over(before)
 
     def start(self) -> None:
-        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed.
-
-        If the signature's ops are to be priced, and most of them are to come, Python follows alone, and times them.
-        """
+        """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
         context, follow = self._context, self._follow
         context.room.go_by_plan(self._movable)
-        if not self.signature.priced and follow.at <= self.signature.decided:
-            follow.begin(None, device.times(context.residency.device_type))
-        else:
-            follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
+        follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
 
@@ -102,7 +83,7 @@ class Following(State):
             self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
             return _LEFT
         except RuntimeError as error:
-            again = not follow.started or can_start_again(func)
+            again = not follow.started or repeats(func) is not Repeats.NEVER
             ran_out = isinstance(error, torch.OutOfMemoryError)
             if not again or not (ran_out or TRAP in str(error)):
                 raise
@@ -122,11 +103,11 @@ class Following(State):
             return False
         context.residency.copies.wait_for_all()
         for other in context.signatures:
-            if other is self.signature or other.plan is None or not (other.ready and other.has_op(now.at, func)):
+            if other is self.signature or other.plan is None or not other.has_op(now.at, func):
                 continue
-            if self.signature.common(other) < now.at or other.plan.on_host != now.plan.on_host:
+            if self.signature.common(other) < now.at:
                 continue
-            follow = Follow(other.plan, context.values, other.stays)
+            follow = Follow(other.plan, context.values)
             if follow.take_over(now.taken(), held=True):
                 self._go_on(Following(context, other, follow)).start()
                 return True
@@ -145,29 +126,18 @@ class Following(State):
             self._context.placed.end()
         self._follow.end()
 
-    def conclude(self, *, failed: bool, goes_on: bool) -> None:
-        """Leave on the host what the plan has there at its end; or leave the plan, if the step has ended before."""
+    def conclude(self, *, failed: bool) -> None:
+        """Leave the plan, if the step has ended before it."""
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
-        elif goes_on:
-            self._follow.evict_offloaded()
 
     @property
     def storages(self) -> Iterable[TrackedStorage]:
         """The tracked storages of the plan so far."""
         return self._follow.storages.values()
 
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed."""
-        return self._follow.read_times()
-
     def _movable(self) -> Iterable[TrackedStorage]:
         return self.storages if self._follow.observed is None else ()
-
-    def storage(self, number: int) -> Callable[[], Any] | None:
-        """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
-        tracked = self._follow.storages.get(number)
-        return tracked.ref if tracked is not None else None
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 

@@ -94,7 +94,6 @@ class BudgetGuest:
             background=request.background,
             keeps=bool(request.cache),
             no_arena=self._no_arena,
-            seamless=True,
             tries=bool(request.save),
             stepped=self._step_over,
         )
@@ -112,7 +111,6 @@ class BudgetGuest:
         self._leave()
         if self._session.inside:
             self._session.abandon()
-        self._session.keep_steps_apart()
         return self._session
 
     def _leave(self) -> None:
@@ -160,11 +158,7 @@ class BudgetGuest:
 
     def _stepped(self, optimizer: torch.optim.Optimizer) -> None:
         if self._counted.counts(optimizer) and self._session.inside and not self._gone:
-            try:
-                self._session.end()
-            except BaseException:
-                self._session.bring_back()
-                raise
+            self._session.end()
             self._session.begin()
 
     def _step_over(self) -> None:
@@ -188,7 +182,7 @@ class BudgetGuest:
 
     def _keep(self) -> None:
         with suppress(CoopsimError):  # the folder may be full: the program goes on
-            self._session.keep(self._request.cache, self._request.command)
+            self._session.save(self._request.cache, self._request.command)
 
     def end(self) -> dict[str, Any]:
         """The figures of the session (budget.report), and whether and why it failed.

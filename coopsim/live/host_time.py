@@ -1,15 +1,13 @@
 """What a step takes of the GPU and of the host, as it is and by a plan, in ns. Knows no torch.
 
 The host issues the ops that the GPU runs. A step takes as long as the slower of both, and longer where the GPU waits
-for the host in one part of it and is behind in another. The GPU's time is the cost of the ops: on a card as events
-measured them, else their prices. The host's is measured where steps run on a card, and a model before that
-(docs/live-measured.md).
+for the host in one part of it and is behind in another. The GPU's time is the cost of the ops in the trace, the host's
+a model's (docs/live-measured.md).
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,7 @@ from coopsim.types import Action
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
 AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
-MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell the host's time
-_LONGER = 1.02  #: than the GPU's time: a step that takes more waits for its host
+MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell what steps take
 
 #: Of a copy to the host or back, where the link's was not measured: 62 us of processor time per copy on the machine of
 #: benchmarks/live_host.py, by steps with 64 copies and without any (95 us more per copy, less 1.5 us per op that a plan
@@ -38,16 +35,14 @@ _COPIES = (int(Action.OFFLOAD), int(Action.FETCH))
 class StepTime:
     """Times of a step in ns, on the GPU and on the host: as it is (`plain`), and by a plan (`planned`).
 
-    host_measured: whether those of the host are from steps that waited for it; else they are a model's. plain_wait,
-    planned_wait: what a step takes longer than the slower of both, if both begin it at rest, as when the program reads
-    its loss in each.
+    plain_wait, planned_wait: what a step takes longer than the slower of both, if both begin it at rest, as when the
+    program reads its loss in each.
     """
 
     plain_gpu: int
     plain_host: int
     planned_gpu: int
     planned_host: int
-    host_measured: bool = False
     plain_wait: int = 0
     planned_wait: int = 0
 
@@ -76,21 +71,6 @@ class StepTime:
         parts = ("plain_gpu", "plain_host", "planned_gpu", "planned_host")
         return {"plain": self.plain, "planned": self.planned} | {name: getattr(self, name) for name in parts}
 
-    def measured(self, steps: Sequence[int]) -> "StepTime":
-        """The same with the host's time from times of whole steps by the plan, in ns, if there are enough of them.
-
-        If they take longer than the GPU, what they take is the host's. Else it is hidden: the model's, and no more than
-        the shortest of them. As the step is, the host takes less by what the model adds for the plan.
-        """
-        if len(steps) < ENOUGH:
-            return self
-        took, added = round(median(steps)), self.planned_host - self.plain_host
-        known = replace(self, plain_wait=0, planned_wait=0)
-        if took > _LONGER * self.planned_gpu:
-            return replace(known, plain_host=max(took - added, 0), planned_host=took, host_measured=True)
-        host = min(self.planned_host, *steps)
-        return replace(known, plain_host=max(host - added, 0), planned_host=host)
-
 
 def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
     """Predict the times of a step by a schedule that runs to its end, with the model's of the host.
@@ -109,7 +89,7 @@ def step_time(trace: Trace, schedule: Schedule, ops: int) -> StepTime:
     runs = np.isin(action, _RUNS)
     on_gpu = np.where(runs, trace.cost_ns[np.where(runs, schedule.op, 0)], 0)
     hosts = round(plain.sum()), round(host.sum())
-    return StepTime(gpu, hosts[0], planned, hosts[1], False, _wait(plain, trace.cost_ns), _wait(host, on_gpu))
+    return StepTime(gpu, hosts[0], planned, hosts[1], _wait(plain, trace.cost_ns), _wait(host, on_gpu))
 
 
 def _copy_ns(schedule: Schedule) -> float:

@@ -5,17 +5,19 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from coopsim import budget as amounts
-from coopsim.live import device, stored
+from coopsim.live import device, plan_file, stored
+from coopsim.live.ladder import StepTook
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
-from coopsim.live.plan_file import Header
-from coopsim.live.plan_state import Unplanned
+from coopsim.live.plan_file import Header, PlanFile
+from coopsim.live.plan_state import NoPlan
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
-from coopsim.live.replanning import StepTook
 from coopsim.live.residency import Residency
 from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.live.state import State
@@ -77,8 +79,8 @@ class Totals:
 class Learner:
     """What is known of a program's steps. share: of the largest step, which the budget is to be; "": it is no share.
 
-    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: `keep` will be
-    called, which needs a plan of the first step, too.
+    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: plans are saved for
+    another start, which needs one of the first step, too.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Learner:
         self._cached, self._keeps = cached, keeps
         self._first: Signature | None = None  # the program's first step, if it was recorded
         self._prepared = False  # a plan of it is sought for another start
-        self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
+        self._kept: list[tuple[int, bool]] = []  # the plans that the file of another start has
 
     def take(self, planned: stored.Loaded, device_type: str) -> None:
         """Enter the signatures of a plan file. Raises what Planning.follow_known and Loaded.signatures raise."""
@@ -115,10 +117,9 @@ class Learner:
         True if a plan was judged. Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder, signature=signature) | Deciding(recorder=recorder, signature=signature):
+            case Recording(recorder=recorder) | Deciding(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
-                # Of one that is known already, the plan has found no room.
-                return signature is not None and self._judge(signature, step, ran_out=True)
+                return False
             case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
@@ -128,15 +129,12 @@ class Learner:
                 return False
             case state:
                 assert state.signature is not None
-                self._known.followed(state.signature, state.storage)
-                judged = state.planned and self._judge(state.signature, step, ran_out=False)
-                if judged and (read := state.read_times()) is not None:
-                    self._planning.reprice(state.signature, read, device.card("cuda"))
-                return judged
+                self._known.followed(state.signature)
+                return state.planned and self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature."""
-        if self._known.recognise(recorder.op_log, recorder.stays):
+        if self._known.recognise(recorder.op_log):
             return
         if step.meter is not None:
             self._planning.count_others(step.meter.others(self._ledger))
@@ -149,8 +147,7 @@ class Learner:
             recorder.decided or 1,
             peak_bytes(trace, device.GRANULE),
             first,
-            Unplanned(why=_FIRST if first and self._plans else ""),
-            recorder.stays,
+            NoPlan(_FIRST if first and self._plans else ""),
         )
         self._known.saw(signature)
         if not self._plans:
@@ -158,16 +155,21 @@ class Learner:
         elif first:  # no other will be like it
             self._first = signature
         else:
-            if self._share and self._cached and not any(one.state.has_kept for one in self._known.signatures):
+            if (
+                self._share
+                and self._cached
+                and not any(one.state.kept or one.state.validated for one in self._known.signatures)
+            ):
                 self._known.forget_all()  # the program is another than it was, and so is its largest step
             self._known.add(signature)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
             self._planning.learn(signature)
-            if self._keeps and self._first is not None and not self._prepared:
+            background = self._planning.usable_background
+            if self._keeps and self._first is not None and background is not None and not self._prepared:
                 self._prepared = True
-                self._planning.prepare(self._first, now=False)
+                self._planning.learn(self._first)
 
     def _find_limit(self) -> None:
         """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
@@ -187,39 +189,41 @@ class Learner:
     def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
 
-        command: the title of the program. If writing fails, a file that was there before is left as it was.
+        command: the title of the program. If writing fails, a file that was there before is left as it was. If plans
+        are kept for another start, that of the first step is among them, those still being made are left out, and no
+        file is written without a plan, or if it would be as the one before.
         """
-        stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
-
-    def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
-        """Write a file as `save` does, for another start of the program, and with its first step.
-
-        Signatures whose plan is still being made are left out. No file is written without a plan, and none if it would
-        be as the one that was read.
-        """
-        planning, found = self._planning, self._held()
-        planning.take()
-        signatures = [signature for signature in self._known.signatures if not planning.is_asked(signature)]
-        if not any(signature.state.schedule for signature in signatures) or found == self._kept:
-            return
-        self._kept = found
-        if self._first is not None:
-            if self._first.state.schedule is None:
-                planning.prepare(self._first, now=True)
-            signatures.insert(0, self._first)
-        head = self._header(command, device_type, arena=arena)
-        replanned = planning.replans or any(one.state.finished for one in signatures)
-        steady = not (replanned and any(one.state.allocating for one in signatures))
-        stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
-
-    def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
-        planning = self._planning
-        known = planning.limit, planning.policy, planning.others, device_type, command
-        return stored.header(*known, arena=arena, hosting=planning.offloading.hosting)
+        planning, signatures = self._planning, list(self._known.signatures)
+        if self._keeps:
+            planning.take()
+            signatures = [signature for signature in signatures if not planning.is_asked(signature)]
+            held = self._held()
+            if held == self._kept or not any(signature.state.schedule for signature in signatures):
+                return
+            self._kept = held
+            if self._first is not None:
+                if self._first.state.schedule is None:
+                    planning.learn(self._first, now=True)
+                signatures.insert(0, self._first)
+        policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
+        replanned = planning.replans or any(one.state.stays for one in signatures)
+        head = Header(
+            planning.limit or 0,
+            policy,
+            planning.others,
+            torch.__version__,
+            device_type,
+            command,
+            arena=arena,
+            hosting=planning.offloading.hosting,
+            card=device.card(device_type),
+            steady=not (replanned and any(one.state.allocating for one in signatures)),
+        )
+        plan_file.save(PlanFile(head, signatures), path)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [
-            (id(signature.state.schedule), signature.state.finished)
+            (id(signature.state.schedule), signature.state.stays)
             for signature in self._known.signatures
             if not signature.first
         ]

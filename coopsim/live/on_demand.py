@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from coopsim.live.host.hosting import STAYS
+from coopsim.live.plan import STAYS
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, State
 from coopsim.live.tracked import TrackedStorage

@@ -21,7 +21,7 @@ from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
-from coopsim.live.prices import priced
+from coopsim.live.prices import timed
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import OpCostModel
@@ -94,7 +94,6 @@ class StepRecorder(Recorder):
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
-        self.stays: dict[int, Any] = {}  #: of what the step found, by number of the trace, weak references to storages
         self.recorded: Recording | None = None  #: what was recorded, once the step is over
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -147,9 +146,6 @@ class StepRecorder(Recorder):
         return self._ran.out
 
     def _timed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        value = self.device.value(func, args)
-        if value is not None:
-            return value
         if self._arena is not None:
             self._arena.log()
         start = time.thread_time_ns()
@@ -218,36 +214,33 @@ class StepRecorder(Recorder):
         header = {
             **self.device.header,
             "model": "live",
-            "precision": self.cost_model.precision,
+            **self.cost_model.header(autocast=self.where.autocast),
             "cost_source": "measured" if self.device_type == "cpu" else self.cost_model.source,
         }
         if self._times is not None:
-            header |= self._price(recording, self._times.read())
+            header["cost_source"] = self._price(recording, self._times.read())
         _hold_to_the_end(recording)
         trace = assemble.assemble(recording, [], header)
         ops = [event for event in recording.events if isinstance(event, Op)]
         storages = dict.fromkeys([*recording.start, *(s for op in ops for s in op.creates)])
         number = {storage: i for i, storage in enumerate(storages)}
         op_of = {op.number: i for i, op in enumerate(ops) if op.number >= 0}
-        start = set(recording.start)
         for i, entry in enumerate(self.op_log):
-            known = zip(entry.inputs, entry.storages[0], strict=False)
-            self.stays |= {number[s]: c.ref for s, c in known if s in start and c is not None}
             entry.refer(number, op_of.get(i, -1))
         asked = [self.asked_of(op) for op in ops]
         return replace(
             trace, temporaries=Ragged.of(inside for inside, _ in asked), requests=Ragged.of(codes for _, codes in asked)
         )
 
-    def _price(self, recording: Recording, read: Mapping[int, int]) -> dict[str, Any]:
-        """Give the recorded ops their costs by times in ns, by number of the op; return entries for the header."""
+    def _price(self, recording: Recording, read: Mapping[int, int]) -> str:
+        """Give the recorded ops their costs by times in ns, by number of the op; return what they rest on."""
         ops = {e.number: e for e in recording.events if isinstance(e, Op) and 0 <= e.number < len(self.op_log)}
         prices = {number: op.cost_ns for number, op in ops.items()}
         entries = {number: self.op_log[number] for number in ops}
-        costs, about = priced(devices.card(self.device_type), prices, entries, read)
+        costs, source = timed(devices.card(self.device_type), prices, entries, read)
         for number, cost in costs.items():
             ops[number].cost_ns = cost
-        return about
+        return source
 
     def asked_of(self, op: Op) -> tuple[list[int], list[int]]:
         """The temporaries of an op and its requests in order, as trace.Trace has them; empty where they are unknown."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.live import device, refused
-from coopsim.live.operands import change, changes_only, elsewhere, generator, on_device, result_bytes
+from coopsim.live import device, drawn, refused
+from coopsim.live.operands import change, changes_only, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
@@ -74,11 +74,11 @@ class OpRunner:
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
             roots.read((t, t.version) for t in storages)
-        call = self._call(func, named, args, kwargs, inputs, mutated)
+        call = self._call(func, args, kwargs, inputs, mutated)
         if residency.streams is not None:
             residency.streams.use(storages)
         before = self._meter.start() if self._meter is not None else 0
-        out = values.attempt(func, execute, protected)
+        out = values.attempt(func, execute, protected, call.drawn)
         if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
@@ -111,7 +111,6 @@ class OpRunner:
     def _call(
         self,
         func: Any,
-        named: dict[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: list[TrackedStorage | None],
@@ -123,15 +122,13 @@ class OpRunner:
             here = tensor.device.type == self._residency.device_type and tensor.layout is torch.strided
             return Spec(next(numbers), tensor) if here else tensor.detach().clone()
 
-        draws = generator(self._residency.device_type, named) if effects.is_random(func, named) else None
         return Call(
             func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec),
             reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
             mutates=mutated,
-            generator=draws,
-            state=draws.get_state() if draws is not None else None,
+            drawn=drawn.before(func, args, kwargs, self._residency.device_type),
             gradients=torch.is_grad_enabled(),
         )
 

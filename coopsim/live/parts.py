@@ -18,11 +18,10 @@ _PARTS = 16  #: of a list; its bytes divided by this are the most in a part, unl
 
 
 class InParts:
-    """Which steps of a session update in parts. always: all do."""
+    """Whether steps without a plan update in parts: all of a session do, once one had to."""
 
-    def __init__(self, *, always: bool) -> None:
-        self.always = always
-        self.without_plan = always  #: whether steps without a plan do: all, once one had to
+    def __init__(self) -> None:
+        self.without_plan = False
 
     def had_to(self) -> None:
         """A step without a plan had no room for whole lists."""

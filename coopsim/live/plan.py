@@ -20,7 +20,8 @@ from coopsim.trace import Trace
 from coopsim.types import Action, Role
 from coopsim.validate.values import TraceValues, Value
 
-ON_HOST = "away"  #: in a schedule's header, the storages that are on the host at the start of a step, and at its end
+#: What a step finds where the step before has left it, and updates in place.
+STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
@@ -67,8 +68,8 @@ class Plan:
     """A schedule of a recorded step, by rows of its op log.
 
     everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
-    there is room for everything; then the plan only recognises the step. finds: storages that are to be known when
-    the step is over. time: predicted of a step; None if nobody asked.
+    there is room for everything; then the plan only recognises the step. time: predicted of a step; None if nobody
+    asked.
     """
 
     def __init__(
@@ -79,22 +80,17 @@ class Plan:
         *,
         everything: bool,
         evict: bool = True,
-        finds: Iterable[int] = (),
         time: StepTime | None = None,
     ) -> None:
         self.time = time
-        self.finds = frozenset(finds)
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
-        self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1
         self._before: dict[int, list[PlanAction]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
         self._offloaded: set[Value] = set()
-        self.early: set[int] = set()  #: storages that are offloaded before an op of the step has used them
-        self.on_host: dict[int, int] = {}  #: storages on the host at both ends of the step, and where in its area
         self.host_bytes = 0  #: of the host's area, for what is offloaded
         self._again: set[int] = set()
         if evict:
@@ -117,11 +113,8 @@ class Plan:
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))
-        sizes = self.trace.bytes.tolist()
-        copies = copies_of(rows, self.program.reads, {s: sizes[s] for s in schedule.header.get(ON_HOST, ())})
-        self.host_bytes, self.on_host = copies.nbytes, copies.places
-        self._offloaded.update((s, 0) for s in self.on_host)
-        self.early.update(self.on_host)
+        copies = copies_of(rows, self.program.reads)
+        self.host_bytes = copies.nbytes
         pending: list[PlanAction] = []
         targets: list[Value] = []
         run: Recompute | None = None
@@ -187,17 +180,13 @@ class Plan:
 
     def _rows(self, op_log: Sequence[Entry]) -> list[Row]:
         reads, writes = self.program.reads, self.program.writes
-        watch = self.watched = {*self.finds, *(s for s, _ in self._evicted | self._offloaded)}
+        watch = self.watched = {s for s, _ in self._evicted | self._offloaded}
         watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
         for op in self._calls:
             watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
         rows, outside = [], self._outside()
-        seen: set[int] = set()
         for entry in op_log:
             op = entry.op
-            evicted = (a.value[0] for a in self._before.get(op, ()) if op >= 0 and isinstance(a, Offload))
-            self.early |= {s for s in evicted if s not in seen}
-            seen.update(entry.inputs, entry.results)
             rows.append(
                 Row(
                     entry,

@@ -26,11 +26,7 @@ class _Recorded(State):
 
 
 class Recording(_Recorded):
-    """Records a step to its end. signature: whose plan found no room as the step began; None if there was none."""
-
-    def __init__(self, context: Context, recorder: StepRecorder, signature: Signature | None = None) -> None:
-        super().__init__(context, recorder)
-        self.signature = signature
+    """Records a step to its end."""
 
     def begin(self) -> None:
         """Begin to record. LiveError if the program cannot be followed."""
@@ -85,14 +81,12 @@ class Deciding(_Recorded):
             self._go_on(OnDemand(context, signature)).begin()
             return
         following = Following(context, signature)
-        if not following.finds_room():
-            self._record(signature)
-        elif not following.take_over(entry.storages for entry in self.recorder.op_log):
+        if not following.take_over(entry.storages for entry in self.recorder.op_log):
             self._record()
         else:
             following.start()
             self.recorder.end(learn=False)
             self._go_on(following)
 
-    def _record(self, signature: Signature | None = None) -> None:
-        self._go_on(Recording(self._context, self.recorder, signature)).go_on()
+    def _record(self) -> None:
+        self._go_on(Recording(self._context, self.recorder)).go_on()

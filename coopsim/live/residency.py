@@ -4,14 +4,14 @@ A value is a version of a storage's bytes. To evict is to free the memory of a v
 again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum, auto
 
 import torch
 
 from coopsim.live import emptied
-from coopsim.live.host.area import HostArea, HostBytes
-from coopsim.live.host.copies import Allocate, Copies, OnHost, bytes_of
+from coopsim.live.host.area import HostArea
+from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams, guard
 from coopsim.live.tracked import TrackedStorage, Value
@@ -29,15 +29,13 @@ class Where(Enum):
 class Residency:
     """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
-    area: of the host, where the copies of plans lie. on_host: what steps without a plan have copied, and what the step
-    before has left on the host. evictions, recomputes: how many there were in this step.
+    area: of the host, where the copies of plans lie. evictions, recomputes: how many there were in this step.
     """
 
-    def __init__(self, device_type: str, ledger: LiveLedger, area: HostArea, on_host: OnHost) -> None:
+    def __init__(self, device_type: str, ledger: LiveLedger, area: HostArea) -> None:
         self.device_type, self.ledger = device_type, ledger
-        self._area, self._on_host = area, on_host
         #: Evicted tracked storages, by key, in order of eviction.
-        self.evicted: dict[int, TrackedStorage] = {tracked.key: tracked for tracked in on_host.begin()}
+        self.evicted: dict[int, TrackedStorage] = {}
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
         self.copies = Copies(area, self._streams_seen)
         self.evictions = self.recomputes = 0
@@ -67,6 +65,11 @@ class Residency:
         """What tracks a storage that is evicted; None for any other."""
         tracked = self.evicted.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
+
+    @property
+    def left(self) -> list[TrackedStorage]:
+        """The evicted storages that the program refers to."""
+        return [tracked for tracked in self.evicted.values() if tracked.ref() is not None]
 
     def must_stay(self, tracked: TrackedStorage) -> bool:
         """Whether a tracked storage must be neither evicted nor moved, as its address is in use.
@@ -102,9 +105,9 @@ class Residency:
         if theirs is None:
             tracked.held[version] = storage
         elif tracked.evicted:
-            tracked.filled()
-            del self.evicted[tracked.key]
             emptied.fill(theirs, storage)
+            tracked.filled()  # only now, so that it comes back however this is interrupted
+            self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
@@ -130,33 +133,7 @@ class Residency:
     def on_host(self, value: Value) -> bool:
         """Whether a value is on the host only, or on its way back."""
         tracked, version = value
-        return self._on_host.has(value) or self.copies.has((tracked.number, version))
-
-    @property
-    def bytes_on_host(self) -> int:
-        """Bytes of the values that are on the host without a plan."""
-        return self._on_host.nbytes
-
-    @property
-    def kept_on_host(self) -> list[TrackedStorage]:
-        """The tracked storages of the values that are on the host without a plan."""
-        return self._on_host.storages
-
-    def send(self, tracked: TrackedStorage) -> bool:
-        """Copy a storage's bytes to the host, wait for it, and free the memory. False if the storage must stay.
-
-        `fetch` brings them back. For steps without a plan, whose area on the host has no place for the copy.
-        """
-        storage = tracked.ref()
-        if storage is None or tracked.evicted or self.must_stay(tracked):
-            return False
-        self.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
-        copied = _new(storage.nbytes())
-        _copy(bytes_of(storage), copied.tensor())
-        self._on_host.add(tracked, copied)
-        self.copies.count(storage.nbytes())
-        self.evict((tracked, tracked.version))
-        return True
+        return self.copies.has((tracked.number, version))
 
     def offload(self, value: Value, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
@@ -174,12 +151,7 @@ class Residency:
     def fetch(self, value: Value, allocate: Allocate) -> None:
         """Begin to fetch a value that is on the host only, to memory that `allocate` gives."""
         tracked, version = value
-        if tracked.evicted and self._on_host.has(value):
-            storage = allocate(tracked.nbytes)
-            self.enter(storage)
-            _copy(self._on_host.take(tracked).tensor(), bytes_of(storage))
-            self._hand_over(value, storage)
-        elif tracked.evicted and tracked.ref() is not None:
+        if tracked.evicted and tracked.ref() is not None:
             fetched = self.copies.fetch((tracked.number, version), allocate)
             if fetched is not None:
                 self.enter(fetched)
@@ -189,56 +161,17 @@ class Residency:
         tracked, version = value
         storage = self.copies.arrive((tracked.number, version))
         if storage is not None:
-            self._hand_over(value, storage)
+            if self.streams is not None:
+                self.streams.after_again(())
+            self.ledger.ours(storage)
+            self.assign(value, storage)
+            self.copies.arrived((tracked.number, version))
 
-    def gather(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Let these storages be on the host, as a plan begins with them there, each in the area from its place on.
-
-        What is elsewhere on the host, or at another place of the area, is moved; what is on the device is copied. A
-        tracked storage whose address is known stays there, too.
-        """
-        here = {
-            tracked: self._area.place(at, tracked.nbytes)
-            for tracked, at in places.items()
-            if self._on_host.has((tracked, 0))
-        }
-        found = {tracked: self._on_host.take(tracked) for tracked in here}
-        moved = [tracked for tracked in here if found[tracked] != here[tracked]]
-        if moved and self.device_type == "cuda":
-            torch.cuda.synchronize()
-        for tracked in moved:
-            if found[tracked].storage is here[tracked].storage:  # what is copied first may lie where it is now
-                found[tracked], now = _new(tracked.nbytes), found[tracked]
-                _copy(now.tensor(), found[tracked].tensor())
-        for tracked in moved:
-            _copy(found.pop(tracked).tensor(), here[tracked].tensor())
-        for tracked, place in here.items():
-            self.copies.found((tracked.number, tracked.version), place.at, place.nbytes)
-        for tracked, at in places.items():
-            if not tracked.evicted:
-                self.offload((tracked, tracked.version), at)
-                self.evict_offloaded((tracked, tracked.version))
-
-    def keep(self, storages: Iterable[TrackedStorage]) -> None:
-        """Leave on the host, for the next step, what is only there."""
-        for tracked in storages:
-            place = self.copies.place((tracked.number, tracked.version))
-            if place is not None:
-                self._on_host.add(tracked, place)
-
-    def end(self, *, goes_on: bool) -> None:
-        """The step is over. goes_on: the next begins at once, so that what was sent may stay on the host."""
-        if not goes_on:
-            self._on_host.clear()
+    def end(self) -> None:
+        """The step is over."""
         self.copies.end()
         if self.streams is not None:
             self.streams.end()
-
-    def _hand_over(self, value: Value, storage: torch.UntypedStorage) -> None:
-        if self.streams is not None:
-            self.streams.after_again(())
-        self.ledger.ours(storage)
-        self.assign(value, storage)
 
     def _streams_seen(self) -> Iterable[torch.cuda.Stream]:
         return self.streams.seen if self.streams is not None else ()
@@ -249,14 +182,3 @@ def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     copied = torch.UntypedStorage(storage.nbytes(), device=storage.device)  # type: ignore[no-untyped-call]
     super(torch.UntypedStorage, copied).copy_(storage)
     return copied
-
-
-def _new(nbytes: int) -> HostBytes:
-    """Ordinary memory of the host."""
-    return HostBytes(torch.UntypedStorage(nbytes), 0, nbytes)  # type: ignore[no-untyped-call]
-
-
-def _copy(source: torch.Tensor, to: torch.Tensor) -> None:
-    """Copy all bytes between device and host, on the current stream, and wait."""
-    with DisableTorchDispatch():
-        to.copy_(source)

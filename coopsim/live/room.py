@@ -1,4 +1,4 @@
-"""Makes room on the device in a running step: frees what only we hold, sends, evicts, moves blocks, or raises the cap.
+"""Makes room on the device in a running step: frees what only we hold, evicts, moves blocks, or raises the cap.
 
 What is evicted is chosen greedily, by least cost per byte and staleness.
 """
@@ -13,7 +13,6 @@ from coopsim.live import device
 from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host.sender import Sender
 from coopsim.live.residency import Residency
 from coopsim.live.roots import Roots
 from coopsim.live.streams import guard
@@ -40,8 +39,8 @@ class Room:
     """Makes room in one step, within a budget.
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
-    allocator. hard: raise DoesNotFit rather than exceed the limit. sends: bytes of values that may be on the host
-    rather than be evicted. over_cap: whether the allocator had to take more than the budget.
+    allocator. hard: raise DoesNotFit rather than exceed the limit. over_cap: whether the allocator had to take more
+    than the budget.
     """
 
     def __init__(
@@ -53,16 +52,12 @@ class Room:
         cap: AllocatorCap | None,
         *,
         hard: bool,
-        sends: int = 0,
     ) -> None:
         small = _SMALL * (limit or 0)
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
         self.victims = Victims(residency, storages, small)
         self.roots = Roots(residency, self.victims, small)
-        self._sender = Sender(residency, self.victims, storages, small, sends)
-        ways = Ways(
-            residency, storages, self.victims, self._evict, self._sending, self.roots.release, lambda: self._planned()
-        )
+        ways = Ways(residency, storages, self.victims, self._evict, self.roots.release, lambda: self._planned())
         self._hole = cap.hole(ways) if cap is not None else None  # frees address ranges in an arena
         #: In it, an op may exceed the budget.
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -201,17 +196,16 @@ class Room:
     @contextmanager
     def _above(self) -> Iterator[None]:
         assert self._cap is not None
-        assert self.limit is not None
         self._cap.lift()
         try:
             yield
         finally:
             self._cap.set()
-        self.over_cap |= self._cap.exceeded(self.limit)
+        self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
 
     def _give_up(self, protected: Collection[TrackedStorage]) -> int:
-        """Free what only we hold, or send something to the host, and return its bytes; 0 if there is nothing to."""
-        return self.roots.release(protected) or self._release_held(protected) or self._send(protected)
+        """Free what only we hold, and return its bytes; 0 if there is nothing."""
+        return self.roots.release(protected) or self._release_held(protected)
 
     def _release_held(self, protected: Collection[TrackedStorage]) -> int:
         """Let go of the largest value that a plan has held and that can be made again; return what that frees, or 0."""
@@ -226,15 +220,6 @@ class Room:
                     guard(storage, stream)
                 return tracked.nbytes
         return 0
-
-    def _send(self, protected: Collection[TrackedStorage]) -> int:
-        """Send something to the host instead of evicting it, where that is allowed; return its bytes, or 0."""
-        sender = self._sending()
-        return sender.send(protected) if sender is not None else 0
-
-    def _sending(self) -> Sender | None:
-        """What sends; None where nothing may be sent now."""
-        return self._sender if self._phase is _Phase.ON_DEMAND and not self._ending else None
 
     def _evict(self, victim: TrackedStorage) -> None:
         """Evict a storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""

@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from coopsim import allocators, metrics, policies
 from coopsim.allocators import Allocator
-from coopsim.live.host.hosting import STAYS, Hosting, copying
+from coopsim.live.host.hosting import Hosting, copying
 from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
-from coopsim.optimum.problem import Problem, problem_of
+from coopsim.optimum.problem import problem_of
 from coopsim.options import ReplayOptions
 from coopsim.planning.lower import lower
 from coopsim.planning.request import PlanRequest
@@ -31,7 +29,6 @@ CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5
 _OF_THE_OP = "of the op"
 _OPTIONS = ReplayOptions(steps=1)
-_WORTH = 4096  #: the budget divided by this is the least of a value that is on the host between steps
 
 
 def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | None = None, ops: int = 0) -> Schedule:
@@ -51,39 +48,12 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     if hosting is None or not policy.plans or _cost(found) == 1.0:
         return found
     request = _request(trace, policy, budget, addresses=False)
-    found = _cheapest([found, *_offloading(request, hosting)], trace, ops)
-    if not hosting.between or _cost(found) <= CHEAP:
-        return found
-    return _cheapest([found, _away_between(request, hosting)], trace, ops)
+    return _cheapest([found, _offloading(request, hosting)], trace, ops)
 
 
-def _offloading(request: PlanRequest, hosting: Hosting) -> list[Schedule]:
-    """Plans with copies: of what ops make, and of what stays from step to step, too, where that is allowed."""
-    request = replace(request, options=hosting.options)
-    found = [follow(replace(request, policy=copying(request.policy)))]
-    if hosting.state:
-        found.append(follow(_with_state(request)))
-    return found
-
-
-def _with_state(request: PlanRequest, away: frozenset[int] = frozenset()) -> PlanRequest:
-    """What stays from step to step may leave, too, and comes back, but for the storages in `away`."""
-    policy, held = copying(request.policy, state=True), _staying(request.trace) - away
-    return replace(request, policy=policy, persistent=STAYS, held=held, away=away)
-
-
-def _away_between(request: PlanRequest, hosting: Hosting) -> Schedule:
-    """A plan with copies by which the optimizer's state is on the host at the start of a step, and at its end."""
-    trace = request.trace
-    state = trace.alive_at_start & (trace.becomes >= 0) & (trace.bytes * _WORTH >= request.budget)
-    away = frozenset(s for s in np.flatnonzero(state).tolist() if trace.role[s] == Role.OPTIMIZER_STATE)
-    return follow(_with_state(replace(request, options=hosting.options), away))
-
-
-def _staying(trace: Trace) -> frozenset[int]:
-    """Storages of what stays from step to step that are there when the last op runs."""
-    freed = set(trace.freed[trace.freed_after < trace.n_ops - 1].tolist())
-    return frozenset(s for s, role in enumerate(trace.role) if role in STAYS and s not in freed)
+def _offloading(request: PlanRequest, hosting: Hosting) -> Schedule:
+    """A plan with copies of what ops make."""
+    return follow(replace(request, options=hosting.options, policy=copying(request.policy)))
 
 
 def _recomputing(trace: Trace, policy: Policy, budget: int) -> Schedule:
@@ -127,8 +97,7 @@ def padded(
     request = _request(trace, policy, budget, addresses=False, spare=left)
     plans = [follow(replace(request, segmented=segmented)) for segmented in (False, True)]
     if hosting is not None:
-        plans += _offloading(request, hosting)
-        plans += [_away_between(request, hosting)] if hosting.between else []
+        plans.append(_offloading(request, hosting))
     return _cheapest(plans, trace, ops)
 
 
@@ -148,28 +117,11 @@ def _cost(schedule: Schedule) -> float:
     return overhead if overhead is not None else math.inf
 
 
-def needs(trace: Trace, *, state: bool = False) -> list[int]:
-    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted.
-
-    state: what stays from step to step (parameters, the optimizer's state, buffers) may be on the host, too.
-    """
+def needs(trace: Trace) -> list[int]:
+    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted."""
     problem = problem_of(trace)
-    held = _held(trace, problem, state=state)
+    held = (problem.at_least(op) for op in range(problem.n_ops))
     return [problem.bytes_of(values) + inside for values, inside in zip(held, problem.inside, strict=True)]
-
-
-def _held(trace: Trace, problem: Problem, *, state: bool) -> list[frozenset[int]]:
-    """For each op, the values that are allocated while it runs, whatever is evicted; arguments as of `needs`."""
-    found = [problem.at_least(op) for op in range(problem.n_ops)]
-    if not state:
-        return found
-    stays = frozenset(v for v, s in enumerate(_storages(trace)) if s >= 0 and trace.role[s] in STAYS)
-    return [values - stays.difference(problem.ins[op], problem.outs[op]) for op, values in enumerate(found)]
-
-
-def _storages(trace: Trace) -> list[int]:
-    """For each value of the problem of a trace, the number of its storage; below 0 for a temporary."""
-    return lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage.tolist()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -184,23 +136,17 @@ class Least:
     held: dict[str, int]
 
 
-def least(trace: Trace, *, state: bool = False, between: bool = False) -> Least:
-    """The lower bound on the bytes of any schedule of a step; `state` as of `needs`, `between` as of Hosting.
+def least(trace: Trace) -> Least:
+    """The lower bound on the bytes of any schedule of a step.
 
-    In `held`, operands, results and temporaries without another role count as "of the op". What stays is all there at
-    the end of a step, unless `between`, which may be the most that it needs.
+    In `held`, operands, results and temporaries without another role count as "of the op".
     """
     problem = problem_of(trace)
-    need = needs(trace, state=state)
+    need = needs(trace)
     op = max(range(len(need)), key=need.__getitem__)
-    stays: Counter[str] = Counter()
-    for role, nbytes, there in zip(trace.role, trace.bytes.tolist(), trace.alive_at_start.tolist(), strict=True):
-        stays[role] += nbytes if there and role in STAYS else 0
-    if sum(stays.values()) > need[op] and not between:
-        return Least(sum(stays.values()), "the end of a step", _sorted(stays))
-    storage = _storages(trace)
+    storage = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage.tolist()
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})
-    for v in _held(trace, problem, state=state)[op]:
+    for v in problem.at_least(op):
         role = trace.role[storage[v]]
         held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
     return Least(need[op], trace.name[op], _sorted(held))

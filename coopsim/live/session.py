@@ -15,7 +15,6 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.host.copies import OnHost
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
@@ -37,9 +36,8 @@ class TrainingSession:
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
-    host; None: only if the file's do. no_offload: why none may, the file's included. seamless: each step begins before
-    anything else runs, so that values may stay on the host from one to the next. tries: steps may exceed a budget in
-    bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan`
+    host; None: only if the file's do. no_offload: why none may, the file's included. tries: steps may exceed a budget
+    in bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan`
     is of an earlier start of this program with these arguments, so what does not match is planned anew. background:
     first plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans
     are to be kept for other starts of the program, that of its first step included.
@@ -58,7 +56,6 @@ class TrainingSession:
         no_offload: str = "",
         *,
         no_arena: str = "",
-        seamless: bool = False,
         tries: bool = False,
         stepped: Callable[[], None] = lambda: None,
         cached: bool = False,
@@ -69,20 +66,18 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
-        in_parts = offload is not None and offload.state
+        self._plan_file = stored.Loaded(plan, cached=cached, tries=tries) if plan is not None else None
         if self._plan_file is not None:
             limit = self._plan_file.limit(limit, share=self._is_share)
             policy = self._plan_file.policy(policy)
-            in_parts = self._plan_file.hosting is not None and self._plan_file.hosting.state
             offload = offload or self._plan_file.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
-        self._seamless, self._tries, self._stepped = seamless, tries, stepped
+        self._tries, self._stepped = tries, stepped
         placed = Placed(arena) if arena is not None else None
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
-        self._lists = InParts(always=in_parts)
+        self._lists = InParts()
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -93,8 +88,9 @@ class TrainingSession:
         self._learner = Learner(
             self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
         )
-        self._on_host, self._pace = OnHost(), Pace()
+        self._pace = Pace()
         self._running: Step | None = None
+        self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         _forget_in_forks(weakref.ref(self))
 
@@ -105,6 +101,8 @@ class TrainingSession:
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
+        if self._ended is not None:
+            self._ended.bring_back()
         self._prepare()
         self._others_watch = bool(dispatch_modes())  # the observer would run ops unseen by these
         watcher = self._observer if not self._others_watch else None
@@ -112,12 +110,12 @@ class TrainingSession:
         hard = not self._is_share and not self._tries
         start = Start(self.known.expected, candidates, self.known.signatures, hard=hard)
         self._running = step = Step(
-            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._on_host, self._lists
+            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists
         )
-        self._pace.began(time.perf_counter_ns())
         try:
             step.begin()
-        except LiveError as error:
+            self._pace.began(time.perf_counter_ns())
+        except BaseException as error:
             self.end(error)
             raise
 
@@ -127,48 +125,44 @@ class TrainingSession:
         error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
         than the budget.
         """
-        step, self._running = self._running, None
+        step = self._running
         assert step is not None
-        peaks = step.peaks() if error is not None else None  # before all comes back, whatever that takes
+        peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
         try:
-            step.end(error, goes_on=self._seamless)
+            step.end(error)
         finally:
-            self.totals.add(step.residency)
-            if step.state.planned or (not self._is_share and self.limit is not None):
-                self.totals.add_peaks(*(peaks or step.peaks()))
+            self._running, self._ended = None, step if step.entered and step.residency.left else None
+            if step.entered:
+                self._count(step, peaks)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
         else:
-            self._failure = None
-            self.totals.step_ended(step.state)
-            went_by = self._schedule_of(step)
-            self._pace.ended(time.perf_counter_ns())
-            try:
-                if self._learner.learn(step):
-                    self.totals.call_device(step.device_calls)
-            except DoesNotFit as failure:
-                self._failure = failure
-                raise
-            self._stepped()
-            self._pace.goes_on(time.perf_counter_ns(), went_by)
+            self._learn(step)
+
+    def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
+        self.totals.add(step.residency)
+        if step.state.planned or (not self._is_share and self.limit is not None):
+            self.totals.add_peaks(*(peaks or step.peaks()))
+
+    def _learn(self, step: Step) -> None:
+        self._failure = None
+        self.totals.step_ended(step.state)
+        went_by = self._schedule_of(step)
+        self._pace.ended(time.perf_counter_ns())
+        try:
+            if self._learner.learn(step):
+                self.totals.call_device(step.device_calls)
+        except DoesNotFit as failure:
+            self._failure = failure
+            raise
+        self._stepped()
+        self._pace.goes_on(time.perf_counter_ns(), went_by)
 
     def abandon(self) -> None:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
         self.end(LiveError("no step"))
         self._failure = None
-
-    def bring_back(self) -> None:
-        """Bring back what the latest step has left on the host, as far as there is room, as no step follows."""
-        failure = self._failure
-        if self.bytes_on_host:
-            self.begin()
-            self.abandon()
-        self._failure = failure
-
-    def keep_steps_apart(self) -> None:
-        """From now on anything may run between two steps, so that no values stay on the host there."""
-        self._seamless = False
 
     def forget(self) -> None:
         """Leave the running step, if any, as it is: this process is a fork of the one that trains."""
@@ -191,8 +185,6 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
-        if not self._seamless or self._arena is not None:
-            self.planning.offloading.keep_steps_apart()
         plan_file, self._plan_file = self._plan_file, None
         if plan_file is not None:  # only now, as the ops that the program uses exist
             self._learner.take(plan_file, self._device_type)
@@ -208,7 +200,7 @@ class TrainingSession:
     def _schedule_of(self, step: Step) -> Schedule | None:
         """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""
         state = step.state
-        if not state.planned or state.signature is None or not state.signature.priced or state.signature.first:
+        if not state.planned or state.signature is None or state.signature.first:
             return None
         return state.signature.state.schedule if device.is_timed(self._device_type) else None
 
@@ -222,10 +214,6 @@ class TrainingSession:
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
-
-    def keep(self, path: str, command: str) -> None:
-        """Write them for another start of the program (Learner.keep)."""
-        self._learner.keep(path, command, self._device_type, arena=self._arena is not None)
 
     @property
     def all_validated(self) -> bool:
@@ -258,23 +246,14 @@ class TrainingSession:
         return self.planning.offloading.area.nbytes
 
     @property
-    def bytes_on_host(self) -> int:
-        """Bytes that the latest step has left on the host for the next."""
-        return self._on_host.nbytes
-
-    @property
     def unplanned(self) -> str:
         """Why the signature of the latest step has no plan, in one line; "" if it has one."""
         return self.known.last.state.why if self.known.last else "no step has run"
 
     def time(self) -> StepTime | None:
-        """The predicted times of a step by the last signature's plan; None if it has none.
-
-        Where such steps have run on a card, the host's are measured (StepTime.measured).
-        """
+        """The predicted times of a step by the last signature's plan; None if it has none."""
         last = self.known.last
-        found = last.plan.time if last is not None and last.plan is not None else None
-        return found.measured(self._pace.of(last.state.schedule)) if last is not None and found is not None else None
+        return last.plan.time if last is not None and last.plan is not None else None
 
     @property
     def step_ns(self) -> int | None:

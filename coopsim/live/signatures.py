@@ -4,16 +4,13 @@ Steps have one signature if they dispatch the same ops on the same sizes. An op 
 entries.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from coopsim.live.host.hosting import STAYS
 from coopsim.live.plan import Entry, Plan
-from coopsim.live.plan_state import PlanState, Unplanned
+from coopsim.live.plan_state import NoPlan, PlanState
 from coopsim.trace import Trace
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -26,10 +23,8 @@ class Signature:
     """A recorded step, which stands for all steps that dispatch the same ops on the same sizes.
 
     decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
-    peak_bytes: of the step without eviction. stays: of what a step finds, by number of the trace, a weak reference to
-    the storage in the latest step. first: whether it makes the optimizer's state, as only a program's first step does.
-    from_first: by number of a storage that a step after the first finds, its number in the trace of the first.
-    finds: such storages of a first step. priced: whether the trace has the costs of the device that steps run on.
+    peak_bytes: of the step without eviction. first: whether it makes the optimizer's state, as only a program's first
+    step does.
     """
 
     trace: Trace
@@ -37,31 +32,17 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=Unplanned)
-    stays: Mapping[int, Callable[[], Any]] = field(default_factory=dict)
-    from_first: Mapping[int, int] = field(default_factory=dict)
-    finds: set[int] = field(default_factory=set)
-    priced: bool = True
+    state: PlanState = field(default_factory=NoPlan)
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
     def move_on(self, state: PlanState) -> None:
         """The plan is in this state from now on. Planning alone says so."""
         self.state = state
 
-    def reprice(self, trace: Trace) -> None:
-        """Take the trace with the costs of the device that steps run on."""
-        self.trace, self.priced = trace, True
-
     @property
     def plan(self) -> Plan | None:
         """The plan that steps of this signature follow; None if there is none."""
         return self.state.plan
-
-    @property
-    def ready(self) -> bool:
-        """Whether the next step can go by the plan: all that it offloads unseen is known."""
-        early = self.plan.early if self.plan is not None else ()
-        return all(s in self.stays and self.stays[s]() is not None for s in early)
 
     def has_op(self, at: int, func: Any) -> bool:
         """Whether entry number `at` of the op log is a call of `func`."""
@@ -75,47 +56,10 @@ class Signature:
             self._common[other] = next((i for i, (a, b) in pairs if not _alike(a, b)), least)
         return self._common[other]
 
-    def numbers(self, op_log: Sequence[Entry]) -> dict[int, int]:
-        """For numbers of storages in an op log of this signature, those of the signature's own trace.
-
-        They follow the order in which storages were first seen, which differs where parameters were met before.
-        """
-        found: dict[int, int] = {}
-        for own, other in zip(self.op_log, op_log, strict=True):
-            found.update(zip(other.inputs, own.inputs, strict=True))
-        return found
-
-    def find(self, stays: Mapping[int, Callable[[], Any]]) -> None:
-        """Note what the latest step has found where the one before had left it (`stays`)."""
-        self.stays = stays
-
-    def come_after(self, first: "Signature") -> None:
-        """Note what a step finds of what a program's first step has left, which is to be known when that is over."""
-        self.from_first = self.left_by(first)
-        first.finds.update(self.from_first.values())
-
-    def left_by(self, first: "Signature") -> dict[int, int]:
-        """For what a step finds, by number of the trace, the numbers in the trace of the first step, which left it.
-
-        Both work on parameters with the same ops at their beginning, and on the optimizer's state at their end.
-        """
-        pairs = [*takewhile(_are_alike, zip(self.op_log, first.op_log, strict=False))]
-        pairs += takewhile(_are_alike, zip(reversed(self.op_log), reversed(first.op_log), strict=False))
-        found: dict[int, set[int]] = defaultdict(set)
-        for own, other in pairs:
-            for s, number in zip(own.inputs, other.inputs, strict=False):
-                found[s].add(number)
-        stays = {s for s, role in enumerate(self.trace.role) if role in STAYS and self.trace.alive_at_start[s]}
-        return {s: min(numbers) for s, numbers in found.items() if s in stays and len(numbers) == 1}
-
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
         """Whether the op log has these entries, one after the other, from number `at` on."""
         own = self.op_log[at : at + len(entries)]
         return len(own) == len(entries) and all(_alike(a, b) for a, b in zip(own, entries, strict=True))
-
-
-def _are_alike(pair: tuple[Entry, Entry]) -> bool:
-    return _alike(*pair)
 
 
 def _alike(a: Entry, b: Entry) -> bool:
@@ -142,7 +86,7 @@ class KnownSignatures:
     @property
     def expected(self) -> Signature | None:
         """The signature that the next step is assumed to be of; None if its first ops have to tell."""
-        sure = self.last is not None and self.last.ready and self._in_a_row >= _STABLE and not self._decides
+        sure = self.last is not None and self._in_a_row >= _STABLE and not self._decides
         return self.last if sure else None
 
     def candidates(self, *, first_step: bool) -> list[Signature]:
@@ -152,18 +96,16 @@ class KnownSignatures:
         """
         if self._to_record:
             return []
-        found = [signature for signature in self.signatures if signature.ready and (not signature.first or first_step)]
+        found = [signature for signature in self.signatures if not signature.first or first_step]
         return sorted(found, key=lambda signature: (not signature.first, signature is not self.last))
 
-    def recognise(self, op_log: Sequence[Entry], stays: Mapping[int, Callable[[], Any]]) -> bool:
-        """Note a recorded step, by its op log and what it found (Signature.stays). False if it is new: `add` it."""
+    def recognise(self, op_log: Sequence[Entry]) -> bool:
+        """Note a recorded step, by its op log. False if it is new: `add` it."""
         known = next((k for k in self.signatures if len(k.op_log) == len(op_log) and k.has(op_log)), None)
         self._in_a_row = 0
         self._to_record = max(self._to_record - 1, 0) if known is not None else 0
         if known is None:
             return False
-        numbers = known.numbers(op_log)
-        known.find({numbers[s]: storage for s, storage in stays.items() if s in numbers})
         self.last, self.recurred = known, True
         return True
 
@@ -176,10 +118,7 @@ class KnownSignatures:
         self.signatures.append(signature)
 
     def add_planned(self, signatures: Sequence[Signature]) -> None:
-        """Enter those of a plan file: what a first step leaves is then known in the next one, which finds it."""
-        for first in [signature for signature in signatures if signature.first][:1]:
-            for signature in [signature for signature in signatures if not signature.first]:
-                signature.come_after(first)
+        """Enter those of a plan file."""
         self.signatures += signatures
 
     def forget_all(self) -> None:
@@ -190,18 +129,8 @@ class KnownSignatures:
         """Keep the latest 32 signatures only: steps of the others will be recorded again."""
         del self.signatures[:-_MOST]
 
-    def followed(
-        self, signature: Signature, storage: Callable[[int], Callable[[], Any] | None] = lambda _: None
-    ) -> None:
-        """Note that a step was of this signature to its end, by plan or, where the signature has none, on demand.
-
-        storage: by number of the trace, a weak reference to a storage that the plan watched.
-        """
-        if signature.first:
-            for other in self.signatures:
-                known = {s: storage(number) for s, number in other.from_first.items()}
-                if not other.stays:
-                    other.find({s: there for s, there in known.items() if there is not None})
+    def followed(self, signature: Signature) -> None:
+        """Note that a step was of this signature to its end, by plan or, where the signature has none, without."""
         self._in_a_row = self._in_a_row + 1 if signature is self.last else 0
         self.last, self.recurred = signature, True
 

@@ -3,7 +3,7 @@
 The observer is compiled code that follows plans on Python's behalf.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -84,11 +84,8 @@ class State:
     def stop(self) -> None:
         """The last op has run."""
 
-    def conclude(self, *, failed: bool, goes_on: bool) -> None:
-        """Leave behind what the step leaves, before all that was evicted comes back.
-
-        failed: the step ended with an error. goes_on: the next step begins at once.
-        """
+    def conclude(self, *, failed: bool) -> None:
+        """Leave behind what the step leaves, before all that was evicted comes back. failed: it ended with an error."""
 
     def end(self, *, learn: bool) -> None:
         """The step is over. learn: it went to its end."""
@@ -97,14 +94,6 @@ class State:
     def storages(self) -> Iterable[TrackedStorage]:
         """Tracked storages of a plan, which the context does not have yet."""
         return ()
-
-    def storage(self, _number: int) -> Callable[[], Any] | None:
-        """A weak reference to a storage that the plan watched, by number of the trace; None if there is none."""
-        return None
-
-    def read_times(self) -> Mapping[int, int] | None:
-        """The times of the trace's ops in ns, by number, if they were timed; None if they were not."""
-        return None
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 

@@ -4,15 +4,19 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from ctypes import c_int64
 from functools import partial
 from typing import Any
 
 import torch
 
+from coopsim.live.attempts import Attempts
+from coopsim.live.drawn import Drawn
 from coopsim.live.errors import LiveError
 from coopsim.live.making import MakeRoom, Making
-from coopsim.live.operands import can_start_again, change, on_device
+from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
@@ -26,10 +30,11 @@ def _no_room(_nbytes: int, _protected: Collection[TrackedStorage]) -> None:
 
 
 class Values:
-    """Runs the ops of one step, and runs them again to make its values. room: makes room where memory runs short."""
+    """Runs the ops of one step, and runs them again to make its values. room, ooms: as Attempts takes them."""
 
-    def __init__(self, residency: Residency, room: Room) -> None:
+    def __init__(self, residency: Residency, room: Room, ooms: c_int64) -> None:
         self.device_type, self.residency, self.room = residency.device_type, residency, room
+        self.ooms, self._attempts = ooms, Attempts(room, ooms)
         self._making: Making | None = None
 
     def materialize(
@@ -94,7 +99,8 @@ class Values:
             if memory is None:
                 raise LiveError("a value is missing that the plan has; please report this program")
             if tracked in call.mutates:
-                if (tracked, after.get(tracked)) in takeovers and version in tracked.held:
+                own = (tracked, after.get(tracked)) in takeovers and version in tracked.held
+                if own and repeats(call.func) is not Repeats.NEVER:
                     del tracked.held[version]
                 else:  # the older version stays; or these are statistics, which are updated once
                     memory = self.copy(memory, {*protected, *(tracked for tracked, _ in call.reads)})
@@ -160,35 +166,20 @@ class Values:
             torch.set_grad_enabled(call.gradients),
         ):
             args, kwargs = change(call.args, Spec, lay), change(call.kwargs, Spec, lay)
-            if call.generator is not None and call.state is not None:
-                now = call.generator.get_state()
-                call.generator.set_state(call.state)
-            try:
-                out = self.attempt(call.func, partial(call.func, *args, **kwargs), protected)
-            finally:
-                if call.generator is not None:
-                    call.generator.set_state(now)
+            with call.drawn.again() if call.drawn is not None else nullcontext():
+                out = self.attempt(call.func, partial(call.func, *args, **kwargs), protected, call.drawn)
         return [tensor.untyped_storage() for tensor in on_device(self.device_type, (out,))]
 
-    def attempt(self, func: Any, execute: Callable[[], Any], protected: Collection[TrackedStorage] | None) -> Any:
-        """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
-
-        An op that changes a list of tensors cannot be run again, so it may exceed the budget. protected: tracked
-        storages that must not be evicted; None: nothing may be evicted or moved, as only the observer knows where
-        values are. Returns the op's result, and raises what the last attempt raises.
-        """
-        if not can_start_again(func):
-            with self.room.roomy():
-                return execute()
-        tries = 0
-        while True:
-            try:
-                return execute()
-            except torch.OutOfMemoryError:
-                gives_up = self._making is not None and self._making.can_give_up
-                if not self.room.short(protected, tries, above=not gives_up):
-                    raise
-            tries += 1
+    def attempt(
+        self,
+        func: Any,
+        execute: Callable[[], Any],
+        protected: Collection[TrackedStorage] | None,
+        drawn: Drawn | None = None,
+    ) -> Any:
+        """Run an op, as Attempts.run does."""
+        gives_up = self._making is not None and self._making.can_give_up
+        return self._attempts.run(func, execute, protected, drawn, above=not gives_up)
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
@@ -208,27 +199,23 @@ class Values:
         """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
         self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
-    def begin(self, places: Mapping[TrackedStorage, int]) -> None:
-        """Begin to follow a plan: only these storages are on the host then, each in the area from its place on."""
-        others = [tracked for tracked in self.residency.kept_on_host if tracked not in places]
-        self.materialize([(tracked, tracked.version) for tracked in others if tracked.ref() is not None])
-        self.residency.gather(places)
-
-    def finish(self, storages: Iterable[TrackedStorage], *, goes_on: bool) -> None:
+    def finish(self, storages: Iterable[TrackedStorage]) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
 
-        goes_on: the next step begins at once, so what is on the host stays there. storages: all that the step has used,
-        whose held values and calls are dropped.
+        storages: all that the step has used, whose held values and calls are dropped once all are back. Where one finds
+        no room, the others come back, and its error is raised; it can be called again.
         """
         self.room.end()
         residency = self.residency
-        evicted = [(tracked, tracked.version) for tracked in residency.evicted.values() if tracked.ref() is not None]
+        evicted = [(tracked, tracked.version) for tracked in residency.left]
         try:
-            if goes_on:
-                residency.keep(tracked for tracked, _ in evicted)
-            stays = set(residency.kept_on_host) if goes_on else set()
-            self.materialize([(tracked, version) for tracked, version in evicted if tracked not in stays])
-        finally:
-            for tracked in storages:
-                tracked.let_go()
-            residency.end(goes_on=goes_on)
+            self.materialize(evicted)
+        except (LiveError, torch.OutOfMemoryError):
+            for value in evicted:
+                with suppress(LiveError, torch.OutOfMemoryError):
+                    self.materialize([value])
+            if residency.left:
+                raise
+        for tracked in storages:
+            tracked.let_go()
+        residency.end()

@@ -125,7 +125,7 @@ def options_for(
 
 def problem_for(trace: Trace, options: ReplayOptions, *, offloads: bool) -> Problem:
     """What is to be scheduled by these options. offloads: schedules may copy values to the host."""
-    found = find_link(options.link, options.host_bandwidth, trace) if offloads else None
+    found = find_link(options.link, options.host_bandwidth, trace.header) if offloads else None
     return problem_of(trace, keep_random=options.random == RandomOps.KEEP, link=found, host_memory=options.host_memory)
 
 
@@ -164,7 +164,7 @@ def gap(
         tick()
     optimum = solve(problem, budget, seconds=seconds, known=known, costs=costs if offloads else ())
     tick()
-    name = find_link(options.link, options.host_bandwidth, trace).name if offloads else None
+    name = find_link(options.link, options.host_bandwidth, trace.header).name if offloads else None
     return Gap(trace.label, budget / peak, optimum, rows, name)
 
 

@@ -165,6 +165,16 @@ def names() -> dict[str, str]:
     return {name: profile.title for name, profile in _all().items()}
 
 
+def titled(title: str) -> Profile | None:
+    """Return the card with a title as its driver reports it, in whatever case, or one that begins it word by word.
+
+    So a MIG slice is its card's. The longest counts; None if no card is called so.
+    """
+    words = title.lower().split()
+    alike = [one for one in _all().values() if words[: len(own := one.title.lower().split())] == own]
+    return max(alike, key=lambda one: len(one.title), default=None)
+
+
 def get(name: str) -> Profile:
     """Return the card called `name`, or that of a card file, if the name ends in `.json`.
 

@@ -152,7 +152,7 @@ class PlanRequest:
     def link(self) -> Link | None:
         """What copies go over; None if the policy does not offload. CoopsimError for a link that is not known."""
         options = self.options
-        return link.find(options.link, options.host_bandwidth, self.trace) if self.policy.offloads else None
+        return link.find(options.link, options.host_bandwidth, self.trace.header) if self.policy.offloads else None
 
     @property
     def memory_bytes(self) -> int:

@@ -1,13 +1,13 @@
 """A card's memory: how much it is to have, and whether what a script needs is too close to it to say that it fits."""
 
 from coopsim import budget
+from coopsim.phantom import ENDLESS as ENDLESS
 from coopsim.phantom import profiles
 from coopsim.phantom.context import Context
 from coopsim.text import human
 from coopsim.types import CoopsimError
 
-#: Bytes of a card on which memory does not run out; and from how many on it surely does not.
-ENDLESS = 4 << 40
+#: From how many bytes on memory surely does not run out.
 SURELY_ENOUGH = 1 << 40
 #: By how much of its memory a real card may differ from the phantom, in either direction. Of 46 batches that timm's
 #: authors measured on an RTX 3090 (docs/accuracy.md), 41 are called right. Four of the five that train here, and did

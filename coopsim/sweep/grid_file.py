@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import budget
-from coopsim.errors import unknown
-from coopsim.sweep.options import NAMES, several
+from coopsim.errors import several, unknown
+from coopsim.sweep.options import NAMES
+from coopsim.trace.named import with_label
 from coopsim.types import CoopsimError
 
 _LISTS = ("traces", "policies", "allocators", "budgets")
@@ -51,7 +52,7 @@ def _checked(found: Mapping[str, Any], folder: Path, keys: tuple[str, ...]) -> d
             if not result[name] or not all(isinstance(text, str) and text for text in result[name]):
                 raise CoopsimError(f"{name}: a list of texts is needed, not {value!r}")
     if "traces" in result:
-        result["traces"] = [t if t.startswith("synth:") else str(folder / t) for t in result["traces"]]
+        result["traces"] = [_below(folder, t) for t in result["traces"]]
     if "budgets" in result:
         result["budgets"] = [text for part in result["budgets"] for text in budget.parse_list(part)]
     for name in _SCAN:
@@ -63,6 +64,12 @@ def _checked(found: Mapping[str, Any], folder: Path, keys: tuple[str, ...]) -> d
     if "band_width" in result:
         result["band_width"] = _width(result["band_width"])
     return result
+
+
+def _below(folder: Path, trace: str) -> str:
+    label, file = ("", trace) if (folder / trace).exists() else with_label(trace)
+    file = file if file.startswith("synth:") else str(folder / file)
+    return f"{label}={file}" if label else file
 
 
 def _width(value: Any) -> float:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from coopsim.trace.alive import bytes_by_role, peak_bytes
 from coopsim.trace.ragged import Bools, Ints, Ragged
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 #: 2 added `requests`, 3 `peers`; older files are read, with none. A trace without collectives is written as 2.
 SCHEMA_VERSION = 3
@@ -91,6 +93,37 @@ class Trace:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
 
+    @property
+    def precision(self) -> str:
+        """What products are computed in, such as "tf32" or "bf16 autocast"; "" if the trace does not say.
+
+        Traces of a program recorded before 0.3 know only what float32 products were computed in, and say just that.
+        """
+        h = self.header
+        single = str(h.get("precision", ""))
+        if "products" in h or not single:
+            return str(h.get("products", ""))
+        if "optimizer" in h and "amp" not in h:  # a reference model in float32
+            return single
+        autocast = f"{h['amp']} autocast, " if h.get("amp") else ""
+        return f"{autocast}float32 products in {single}"
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that are alive at once without eviction, temporaries included."""
+        return peak_bytes(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the rows are the same; headers may differ."""
+        return self.content_hash == other.content_hash if isinstance(other, Trace) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def named(self, label: str) -> "Trace":
+        """The same trace under another label, for tables and figures; its content hash stays."""
+        return replace(self, header={**self.header, "model": label})
+
     def __repr__(self) -> str:
         steps = "a step" if self.n_steps == 1 else f"{self.n_steps} steps"
         return f"Trace({self.label}, {self.n_ops} ops of {steps}, {self.n_storages} storages)"
@@ -108,7 +141,7 @@ class Trace:
             ],
         )
 
-    def to_pandas(self, table: str = "ops") -> "pd.DataFrame":
+    def to_pandas(self, table: str = "ops") -> DataFrame:
         """One of the tables as a pandas DataFrame, a row per op, storage or free: `ops`, `storages` or `frees`."""
         import pandas as pd
 

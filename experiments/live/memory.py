@@ -41,13 +41,13 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def recorded(model: str, path: str, arena: Any = None, hosting: Any = None) -> Any:
-    """Three steps without a budget, the first one included. hosting: what their plans are to use of the host."""
+def recorded(model: str, path: str, arena: Any = None) -> Any:
+    """Three steps without a budget, the first one included."""
     from coopsim.live import plan_file
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    session, step = TrainingSession(None, POLICY, arena=arena, offload=hosting), train.build(model)
+    session, step = TrainingSession(None, POLICY, arena=arena), train.build(model)
     for _ in range(3):
         session.begin()
         step()
@@ -69,7 +69,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
     how = {"search": False, "arena": head.arena}
     made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
-    why = next((m.signature.why for m in made if m.signature.why), "")
+    why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)

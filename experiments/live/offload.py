@@ -30,8 +30,7 @@ from coopsim import phantom
 
 OUT = ROOT / "experiments" / "expected" / "live" / "offload.csv"
 RUNS = [f"{card}:gpt-2:{share}" for card in ("rtx-3060", "a100-80gb") for share in (50, 30)]
-RECOMPUTE, OFFLOAD, STATE = "recompute", "offload", "offload, state too"
-HOST = 14 << 30  #: bytes that copies may take where state goes, too: it runs where there are 24 GiB
+RECOMPUTE, OFFLOAD = "recompute", "offload"
 ENOUGH = 200 << 30  #: bytes of the phantom card, so that steps can be recorded on any
 COLUMNS = (
     *("card", "model", "share", "how", "budget_bytes", "fits", "allocated_bytes", "reserved_bytes"),
@@ -52,15 +51,12 @@ def by_plan(
     from coopsim.live.host.hosting import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting(link)
-    if how == STATE:
-        hosting = Hosting(state=True, between=True, memory_bytes=HOST)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
     options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
     begun = time.perf_counter()
     made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
-    sends = how == STATE  # the first step may go without a plan, as it can send what it makes
-    why = next((m.signature.why for m in made if m.signature.why and not (sends and m.signature.first)), "")
+    why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
@@ -82,9 +78,8 @@ def tried(model: str, path: str, *, arena: bool, host: Host | None = None) -> Ro
     from experiments.live import train
 
     def session() -> TrainingSession:
-        """Nothing else runs between the steps of the loop below."""
         own = Arena() if arena else None
-        return TrainingSession(None, POLICY, plan=path, arena=own, seamless=True, tries=True)
+        return TrainingSession(None, POLICY, plan=path, arena=own, tries=True)
 
     OFFERED.offer(session)
     gc.collect()
@@ -131,7 +126,6 @@ def about_copies(clock: Clock, n: int, host: Host) -> Row:
 
 def measure(card: str, model: str, share: int) -> None:
     """In the child: the rows of one budget."""
-    from coopsim.live.host.hosting import Hosting
     from coopsim.trace.measure import peak_bytes
 
     with tempfile.TemporaryDirectory() as folder:
@@ -140,10 +134,6 @@ def measure(card: str, model: str, share: int) -> None:
         keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")))["clock_ns"]
         for how in (RECOMPUTE, OFFLOAD):
             row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
-            if how == OFFLOAD and not row["fits"]:
-                how = STATE
-                steps = recorded(model, str(Path(folder, "state")), hosting=Hosting(state=True))
-                row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)
             row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
             print(json.dumps({"card": card, "model": model, "share": share, "how": how} | row), flush=True)
 

@@ -2,10 +2,7 @@
 
 Budgets are shares of the peak, and what checkpointing every block reserves (`checkpoint`, of memory.csv). A process per
 budget and way, on the phantom GPU; steps are recorded, planned, tried, replanned and timed as by offload.py, whose
-columns the CSV has. `offload, state too`: where nothing fits without, or at more than 1.15 times the step; on PyTorch's
-caching allocator, as in an arena state comes back between what stays, and no room is left for the largest ops; with at
-most 14 GiB of the host. Steps follow each other at once, as those of a script do, so that state may be on the host
-between.
+columns the CSV has.
 
     python experiments/live/offload_arena.py [CARD:MODEL...]
     python experiments/live/offload_arena.py table
@@ -19,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import memory
-from offload import OFFLOAD, RECOMPUTE, STATE, by_plan, read_rows, said_on, text_of, write_rows
+from offload import OFFLOAD, RECOMPUTE, by_plan, read_rows, said_on, text_of, write_rows
 
 from experiments.common.pages import DOCS, write_section
 
@@ -27,7 +24,6 @@ OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
 CARDS, SHARES = ("a100-80gb", "rtx-3060"), ("70", "50", "30")
 CHECKPOINT = "checkpoint"  #: a budget: what the checkpointed program reserves
 KEEPS = "keeps everything"
-DEAR = 1.15  #: overhead above which state may go, too
 Row = dict[str, Any]
 
 
@@ -36,17 +32,14 @@ def measure(model: str, how: str, nbytes: int, path: str) -> None:
     from coopsim.live import plan_file
     from coopsim.live.arena.install import install
     from coopsim.live.arena.library import Arena
-    from coopsim.live.host.hosting import Hosting
 
-    if how != STATE:
-        install(nbytes)
+    install(nbytes)
     if not nbytes:
         memory.recorded(model, path, Arena())
         return
     with tempfile.TemporaryDirectory() as folder:
         plan = str(Path(folder, "plan"))
-        steps = plan_file.load(path) if how != STATE else memory.recorded(model, plan, hosting=Hosting(state=True))
-        print(json.dumps(by_plan(model, nbytes, steps, plan, how)))
+        print(json.dumps(by_plan(model, nbytes, plan_file.load(path), plan, how)))
 
 
 def rows(card: str, model: str) -> Iterator[Row]:
@@ -62,10 +55,6 @@ def rows(card: str, model: str) -> Iterator[Row]:
         for share, nbytes in wanted.items():
             for how in (RECOMPUTE, OFFLOAD):
                 row = child(card, model, how, nbytes, path)
-                if how == OFFLOAD and not (row["fits"] and row["predicted_overhead"] <= DEAR):
-                    other = child(card, model, STATE, nbytes, path)
-                    if other["fits"] or not row["fits"]:
-                        how, row = STATE, other
                 row["clock_overhead"] = row.pop("clock_ns", 0) / keeps or None
                 yield {"card": card, "model": model, "share": share, "how": how} | row
 
@@ -90,8 +79,7 @@ def table(known: list[dict[str, str]]) -> str:
 
 def pair(alone: dict[str, str], copied: dict[str, str]) -> str:
     """One cell."""
-    state = ", state too" * (copied["how"] == STATE and copied["fits"] == "True")
-    return f"{percent(alone)} → {percent(copied)}{state}"
+    return f"{percent(alone)} → {percent(copied)}"
 
 
 def percent(row: dict[str, str]) -> str:

@@ -64,7 +64,7 @@ def measure(model: str) -> None:
         nbytes = budget.parse(ROWS[model], peak)
         keeps = by_plan(model, 2 * peak, steps, plan, host=Host(model_of.PLAIN_NS, 0, 0))["clock_ns"]
         for how, planned_for, has in WAYS if model == MANY_COPIES else WAYS[:2]:
-            host = Host(per_op, again, copy, links.find(has, None, trace))
+            host = Host(per_op, again, copy, links.find(has, None, trace.header))
             row = by_plan(model, nbytes, steps, plan, RECOMPUTE if how == RECOMPUTE else OFFLOAD, host, planned_for)
             row |= {"keeps_ns": keeps, "clock_overhead": row.get("clock_ns", 0) / keeps or None}
             print(json.dumps({"model": model, "how": how} | row), flush=True)

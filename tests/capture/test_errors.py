@@ -79,11 +79,23 @@ def test_out_of_memory(tmp_path: Path, step_file: StepFile) -> None:
         "import torch\ndef step():\n    return [torch.empty(8 << 30, dtype=torch.uint8, device='cuda') for _ in 'ab']\n"
     )
     with pytest.raises(CaptureOutOfMemory) as caught:
-        capture(Job(target, tmp_path / "out.parquet", card="rtx-3060"))
+        capture(Job(target, tmp_path / "out.parquet", card="rtx-3060", limit=True))
     assert caught.value.exit_code == 3
     assert str(caught.value) == (
         "out of memory at train.py:3: the NVIDIA GeForce RTX 3060 has 11.75 GiB, of which 160 MiB are the context's; "
-        "8.00 GiB were allocated when 8.00 GiB more were asked for"
+        "8.00 GiB were allocated when 8.00 GiB more were asked for; leave the limit out to record it all the same"
+    )
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_program_s_own_limit_holds(tmp_path: Path, step_file: StepFile) -> None:
+    target = step_file(
+        "import torch\ntorch.cuda.set_per_process_memory_fraction(0.5)\n"
+        "def step():\n    torch.empty(8 << 30, dtype=torch.uint8, device='cuda')\n"
+    )
+    assert refused(target, tmp_path, card="rtx-3060") == (
+        "out of memory at train.py:4: the program allows itself 5.88 GiB (set_per_process_memory_fraction); "
+        "0 bytes were allocated when 8.00 GiB more were asked for"
     )
 
 

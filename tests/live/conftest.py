@@ -8,7 +8,6 @@ collect_ignore = [
     "scripts",
     "programs.py",
     "compare.py",
-    "between.py",
     "in_arena.py",
     "made_up.py",
 ]  # of child processes

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from ctypes import c_int64
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,6 @@ import torch
 
 from coopsim.live.actions import Evict, Recompute
 from coopsim.live.host.area import HostArea
-from coopsim.live.host.copies import OnHost
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
@@ -83,13 +83,11 @@ class Parts:
         self.context.values.materialize([(self.tracked(tensor), self.tracked(tensor).version) for tensor in tensors])
 
 
-def parts(
-    limit: int | None = None, cap: Any = None, *, hard: bool = True, sends: int = 0, signatures: Collection[Any] = ()
-) -> Parts:
+def parts(limit: int | None = None, cap: Any = None, *, hard: bool = True, signatures: Collection[Any] = ()) -> Parts:
     """A step on the CPU, of which no op has run."""
-    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), OnHost()), TrackedStorages()
-    room = Room(residency, storages, limit, None, cap, hard=hard, sends=sends)
-    values = Values(residency, room)
+    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
+    room = Room(residency, storages, limit, None, cap, hard=hard)
+    values = Values(residency, room, c_int64())
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
@@ -156,10 +154,9 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     """A plan of these rows, as Follow takes it (plan.Plan), in which no op changes a storage in place."""
     ops = [one.entry for one in rows if one.entry.op >= 0]
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
-    unused: dict[str, Any] = {"early": set(), "several_streams": False, "on_host": {}, "finds": frozenset()}
+    unused: dict[str, Any] = {"several_streams": False}
     mutates: list[set[int]] = [set() for _ in ops]
-    random = [False for _ in ops]
-    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, random=random, program=program, **unused)
+    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, program=program, **unused)
 
 
 MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.sub.Tensor

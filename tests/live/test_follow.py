@@ -8,7 +8,7 @@ from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.follow import Follow
 from tests.live.made_up import MUL, NEG, SUB, Op, calls, example, parts, plan, row
 step, x = parts(), torch.arange(4.0)
-follow = Follow(example(), step.context.values, {}, step.context.storages.of)
+follow = Follow(example(), step.context.values)
 residency = step.context.residency
 def run(func, *args):
     out = follow.run(follow.rows[follow.at], args, {})

@@ -13,7 +13,7 @@ def first(movable): return [(min(movable), 0)]
 def hole(missing, cheapest=lambda price: [], moves=lambda movable: [], release=lambda protected: 0, planned=tuple):
     blocks = Blocks(missing, cheapest, moves)
     evict = lambda tracked: context.residency.evict((tracked, 0))
-    ways = Ways(context.residency, context.storages, context.room.victims, evict, lambda: None, release, planned)
+    ways = Ways(context.residency, context.storages, context.room.victims, evict, release, planned)
     return blocks, Hole(blocks, ways)
 evicted = lambda: [tracked.evicted for tracked in storages]
 """

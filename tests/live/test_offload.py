@@ -48,40 +48,6 @@ def test_the_observer_does_what_python_does(child: Runner, part: int) -> None:
     check(child(CALL.format(names=names, steps=5), CXX="/nowhere/c++"))
 
 
-STATE = """
-from coopsim.live import planning, schedules
-from tests.live.compare import FastHost, compare
-cheapest, follow, early = schedules._cheapest, planning.Planning._plan, []
-def last(found, *how):  # the one that may offload state: the others cost no more on so fast a link
-    return cheapest(found[-1:] if found[-1].header["outcome"] == "ok" else found, *how)
-def noted(self, *of, **how):
-    plan = follow(self, *of, **how)
-    early.append(len(plan.early))
-    return plan
-schedules._cheapest, planning.Planning._plan = last, noted
-def one(name):
-    early.clear()
-    return compare(name, "45%", steps=6, offload=FastHost(state=True)) | {"early": max(early)}
-answer({name: one(name) for name in NAMES})
-"""
-#: Loop, foreach and fused optimizers; gradients that are added up; averages of weights; scales; an optimizer per half.
-WITH_STATE = [
-    *("foreach_and_clipping", "fused", "transformer", "averaged", "two_optimizers"),
-    *("accumulated", "scaled", "weight_norm", "hooks", "looked_at_later"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
-def test_state_goes_home_between_its_uses(child: Runner, part: int) -> None:
-    """Parameters and the optimizer's state, before an op of the step has used them, too."""
-    found = child(f"NAMES = {WITH_STATE[part::2]!r}\n{STATE}")
-    check(found)
-    without_early = {"accumulated", "scaled"}  # SGD without momentum; scales that change
-    for name, report in found.items():
-        assert (report["early"] == 0) is (name in without_early), (name, report)
-
-
 FAULTS = {
     "a stale copy": "LateEngines.begin = stale",
     "a fetch is not waited for": "LateEngines.wait = out_only",

@@ -54,22 +54,6 @@ answer(found)
     assert child(IMPORT + text) == [0, 0, 3]
 
 
-def test_what_the_step_found_is_known_by_number(child: Runner) -> None:
-    """By weak references, which keep nothing alive; and what was made is not among it."""
-    text = """
-a = run(SUB, x, w)
-b = run(NEG, a)
-recorder.end(learn=False)
-trace = recorder.trace()
-found = {number: there() is not None for number, there in recorder.stays.items()}
-names = {recorder.op_log[0].inputs[1]: "w"}
-del w
-after = {names.get(number): there() is None for number, there in recorder.stays.items()}
-answer([sorted(found.values()), after["w"], recorder.op_log[0].results[0] in found, trace.alive_at_start.tolist()[:3]])
-"""
-    assert child(IMPORT + text) == [[True, True], True, False, [True, True, False]]
-
-
 def test_values_that_may_be_read_late_are_held(child: Runner) -> None:
     """What is alive at the update of parameters is read when it goes, and what is left at the end is read there."""
     text = """

@@ -17,7 +17,6 @@ SAID = {
     "device_calls": 0,
     "predicted_overhead": 1.25,
     "predicted_ns": {"plain_gpu": 8_000_000, "plain_host": 4_000_000, "planned_gpu": 10_000_000, "planned_host": 5e6},
-    "host_measured": False,
     "step_ns": None,
     "prices": "prices by class",
     "policy": "foresight",
@@ -44,8 +43,8 @@ def test_it_says_what_takes_the_time_and_whether_steps_are_steady() -> None:
     lines = verb._text(SAID | {"device_calls": 7}).splitlines()
     assert "a step          GPU 8.0 → 10.0 ms, host 4.0 → 5.0 ms (a model)" in lines
     assert "prices          prices by class" in lines
-    measured = verb._text(SAID | {"host_measured": True, "step_ns": 12_340_000}).splitlines()
-    assert "a step          GPU 8.0 → 10.0 ms, host 4.0 → 5.0 ms (measured); measured: 12.3 ms" in measured
+    measured = verb._text(SAID | {"step_ns": 12_340_000}).splitlines()
+    assert "a step          GPU 8.0 → 10.0 ms, host 4.0 → 5.0 ms (a model); measured: 12.3 ms" in measured
     assert "not steady      the last step took GPU memory or gave it back 7 times" in lines
     assert not any(line.startswith("not steady") for line in verb._text(SAID).splitlines())
 

@@ -40,18 +40,3 @@ def test_places_are_kept_until_what_is_fetched_has_arrived() -> None:
 def test_what_is_away_at_the_end_stays_on_the_host() -> None:
     found = copies_of(rows((Action.OFFLOAD, 0, 0), (Action.EVICT, 1, 0), (Action.COMPUTE, 3, -1)), READS)
     assert (found.offloads, found.leaves, found.nbytes) == ({0: 0}, {1}, 1024)
-
-
-def test_what_is_away_at_both_ends_has_one_place() -> None:
-    """The first is changed, and left again; the second is only read; a third is away in between."""
-    changed = (Action.OFFLOAD, 0, 2, 0, 1, 0, 1000, 0, 0)
-    actions = rows(
-        (Action.FETCH, 0, 0), (Action.FETCH, 1, 1), (Action.COMPUTE, 0, -1), (Action.DISCARD, 1, 0),
-        (Action.COMPUTE, 1, -1), (Action.OFFLOAD, 2, 2), (Action.EVICT, 2, 1), (Action.EVICT, 2, 2),
-        (Action.FETCH, 3, 2), (Action.COMPUTE, 3, -1),
-    )  # fmt: skip
-    found = copies_of([*actions, changed], [[(0, 0)], [(1, 0)], [], [(2, 0)]], {0: 1000, 1: 1000})
-    assert found.places == {0: 0, 1: 1024}
-    assert found.offloads == {5: 2048, 10: 0}
-    assert (found.leaves, found.nbytes) == ({6, 7}, 3072)
-    assert found.arrives == {2: [(0, 0)], 4: [(1, 0)], 9: [(2, 0)]}

@@ -103,27 +103,6 @@ answer(found)
     assert child(IMPORT + text) == [[False, None, True], [True, None, False]]
 
 
-def test_state_is_sent_in_steps_on_demand_only(child: Runner) -> None:
-    """Not while a step may follow a plan yet, not by a plan, and not when all comes back; and so much at most."""
-    text = """
-found = {}
-for name in ("demand", "undecided", "plan", "end", "full"):
-    step = parts(64 * KIB, Cap(), sends=KIB if name == "full" else 64 * KIB)
-    one, other = made(step, 8 * KIB), made(step, KIB)
-    for _ in range(3): step.context.room.victims.op_begins()
-    other.use(3)
-    room = step.context.room
-    {"undecided": room.wait_for_plan, "plan": lambda: room.go_by_plan(tuple), "end": room.end}.get(name, lambda: None)()
-    room.short([], 0)
-    found[name] = [one.evicted, other.evicted, step.context.residency.bytes_on_host]
-answer(found)
-"""
-    found = child(IMPORT + text)
-    assert found["demand"] == [True, False, 8 << 10]
-    assert found["plan"] == [False, False, 0]
-    assert all(found[name] == [True, False, 0] for name in ("undecided", "end", "full")), found
-
-
 def test_what_a_plan_has_held_goes_if_it_can_be_made_again(child: Runner) -> None:
     """Once the step has left the plan; but not what the running op reads."""
     text = """

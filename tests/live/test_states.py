@@ -6,6 +6,7 @@ IMPORT = """
 import torch
 from coopsim.live.following import Following
 from coopsim.live.on_demand import OnDemand
+from coopsim.live.plan_state import NoPlan
 from coopsim.live.recording import Deciding, Recording
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
@@ -35,7 +36,7 @@ def test_a_step_of_a_known_kind_follows_its_plan(child: Runner) -> None:
     text = """
 state = begun(Deciding(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
 found = [[name(state), out.tolist()] for out in calls(x, run(state))]
-state.current.stop(); state.current.conclude(failed=False, goes_on=False)
+state.current.stop(); state.current.conclude(failed=False)
 answer([found, recorder.did, name(state), step.context.residency.recomputes])
 """
     found, did, last, recomputes = child(IMPORT + text)
@@ -58,7 +59,7 @@ answer([found, recorder.did])
 
 def test_a_kind_without_a_plan_goes_on_demand(child: Runner) -> None:
     text = """
-planned.move_on(planned.state.drop())
+planned.move_on(NoPlan())
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
@@ -96,7 +97,7 @@ found = []
 for failed in (True, False):
     state = begun(Following(parts().context, planned))
     state.stop()
-    state.conclude(failed=failed, goes_on=False)
+    state.conclude(failed=failed)
     found.append([name(state), state.current.planned])
 answer([found, state.current.left.why])
 """
@@ -116,17 +117,3 @@ out = run(state)(MUL, a, 3)
 answer([name(state), state.current is state, state.current.signature is other, out.tolist()])
 """
     assert child(IMPORT + text) == ["Following", False, True, [0, 6, 12, 18]]
-
-
-def test_no_room_for_what_is_there_as_a_plan_begins(child: Runner) -> None:
-    """A step whose signature is expected goes on demand; one whose signature is found out is recorded."""
-    text = """
-def short(places): raise torch.OutOfMemoryError("no room")
-step.context.values.begin = short
-state = begun(Following(step.context, planned))
-found = [name(state), state.current.left.ran_out]
-state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
-next(calls(x, run(state)))
-answer([*found, name(state), state.current.signature is planned, recorder.did])
-"""
-    assert child(IMPORT + text) == ["OnDemand", True, "Recording", True, ["begin", "commit"]]

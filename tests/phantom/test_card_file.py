@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ def test_a_known_card(file: Path) -> None:
 
 def test_its_link(file: Path) -> None:
     link.check(str(file), None)
-    found = link.find(str(file), None, SimpleNamespace(header={}))  # type: ignore[arg-type]
+    found = link.find(str(file), None, {})
     assert (found.name, found.rate_mb_s, found.shared_rate_mb_s, found.latency_ns) == (
         "rtx-a6000's",
         24500,
@@ -60,7 +59,7 @@ def test_its_link(file: Path) -> None:
     content = cards.content()
     content["link"]["host_ns"] = 19_000
     file.write_text(card_file.text(content), encoding="utf-8")
-    assert link.find(str(file), None, SimpleNamespace(header={})).host_ns == 19_000  # type: ignore[arg-type]
+    assert link.find(str(file), None, {}).host_ns == 19_000
     del content["link"]
     file.write_text(card_file.text(content), encoding="utf-8")
     with pytest.raises(CoopsimError, match="has no link"):

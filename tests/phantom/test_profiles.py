@@ -34,6 +34,18 @@ def test_another_card_of_the_same_architecture(name: str, card: str, memory: str
     assert f"of the same architecture is --gpu {card} --memory {memory} " in said(name)
 
 
+@pytest.mark.parametrize(("title", "card"), [
+    ("NVIDIA L40S", "l40s"),  # not an L4
+    ("NVIDIA GeForce RTX 4060 Ti", "rtx-4060-ti-16gb"),
+    ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "h100-80gb"),
+    ("NVIDIA L4000", None),
+    ("", None),
+])  # fmt: skip
+def test_a_card_by_the_title_that_its_driver_reports(title: str, card: str | None) -> None:
+    found = profiles.titled(title)
+    assert (found.name if found else None) == card
+
+
 @pytest.mark.parametrize("name", ["b300", "gtx-1080-ti", "p100"])
 def test_no_card_of_the_architecture(name: str) -> None:
     """Another generation is not offered in its place."""

@@ -10,7 +10,6 @@ from typing import Protocol
 
 import torch
 
-from coopsim.live.host.sender import Sender
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.live.victims import Victims
@@ -22,15 +21,14 @@ _MOVES = 8  #: times that blocks are moved for one op, whose requests may take e
 class Ways:
     """How a step loses values.
 
-    evict: evicts a tracked storage. sending: what sends tracked storages to the host, None while none may be. release:
-    frees a value of ours (Roots.release). planned: the tracked storages of a step that follows a plan.
+    evict: evicts a tracked storage. release: frees a value of ours (Roots.release). planned: the tracked storages of a
+    step that follows a plan.
     """
 
     residency: Residency
     storages: TrackedStorages
     victims: Victims
     evict: Callable[[TrackedStorage], None]
-    sending: Callable[[], Sender | None]
     release: Callable[[Collection[TrackedStorage]], int]
     planned: Callable[[], Iterable[TrackedStorage]]
 
@@ -60,7 +58,7 @@ class Hole:
 
     def __init__(self, cap: Blocks, ways: Ways) -> None:
         self._cap, self._residency, self._storages, self._victims = cap, ways.residency, ways.storages, ways.victims
-        self._evict, self._sending, self._release = ways.evict, ways.sending, ways.release
+        self._evict, self._release = ways.evict, ways.release
         self._planned = ways.planned
 
     def made(self, protected: Collection[TrackedStorage], tries: int) -> bool:
@@ -73,14 +71,11 @@ class Hole:
             pass
         if self._cap.missing <= 0 and tries < _MOVES and self._move():
             return True
-        return self._on_host(protected) or self._evicted(protected) or self._freed(protected)
+        return self._evicted(protected) or self._freed(protected)
 
     def _freed(self, protected: Collection[TrackedStorage]) -> bool:
-        """Free a value of ours, send something to the host, or evict it. False if there is nothing."""
+        """Free a value of ours, or evict something. False if there is nothing."""
         if self._release(protected):
-            return True
-        sender = self._sending()
-        if sender is not None and sender.send(protected):
             return True
         victim = self._victims.best(protected)
         if victim is not None:
@@ -105,14 +100,6 @@ class Hole:
             if (storage := tracked.ref()) is not None and not tracked.evicted
             if tracked.streams <= here and not self._residency.must_stay(tracked)
         }
-
-    def _on_host(self, protected: Collection[TrackedStorage]) -> bool:
-        """Send adjacent storages whose place is enough for the request, with the fewest bytes. False if none went."""
-        sender = self._sending()
-        if sender is None:
-            return False
-        sent = [tracked for tracked in self._side_by_side(sender.sizes(protected)) if sender.sent(tracked)]
-        return bool(sent)
 
     def _evicted(self, protected: Collection[TrackedStorage]) -> bool:
         """Evict adjacent storages whose place is enough for the request, at the least cost. False if there are none."""

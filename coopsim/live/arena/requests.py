@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
-from coopsim.live.host.hosting import STAYS
-from coopsim.live.plan import Plan, Row
+from coopsim.live.plan import STAYS, Plan, Row
 from coopsim.trace import Trace
 from coopsim.validate.values import Value
 

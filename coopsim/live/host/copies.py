@@ -1,12 +1,11 @@
-"""The copies on the host: those of a plan, which engines make beside the ops, and those that were sent without one."""
+"""The copies on the host of a plan, which engines make beside the ops."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from coopsim.live.host.area import BACK, OUT, HostArea, HostBytes, Mark
-from coopsim.live.tracked import TrackedStorage, Value
+from coopsim.live.host.area import BACK, OUT, HostArea, Mark
 from coopsim.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -16,14 +15,14 @@ Allocate = Callable[[int], torch.UntypedStorage]  #: memory of so many bytes on 
 
 @dataclass(slots=True)
 class _OnHost:
-    """A copy, in the area from `at` on. end: of the copy out, None if it was there when the step began.
+    """A copy, in the area from `at` on. end: of the copy out.
 
     source: what it is made of, until that is evicted.
     """
 
     at: int
     nbytes: int
-    end: Mark | None
+    end: Mark
     source: torch.UntypedStorage | None
     evicted: bool = False
 
@@ -54,24 +53,11 @@ class Copies:
         """Memory that values are being fetched to."""
         yield from (storage for storage, _ in self._coming.values())
 
-    def found(self, key: Key, at: int, nbytes: int) -> None:
-        """Take note of a value that is on the host only as the step begins, in the area's bytes from `at` on."""
-        self._host[key] = _OnHost(at, nbytes, None, None, evicted=True)
-
-    def place(self, key: Key) -> HostBytes | None:
-        """Where a value lies that is on the host only; None if it is not, or is on its way back."""
-        copy = self._host.get(key)
-        return self._area.place(copy.at, copy.nbytes) if copy and copy.evicted and key not in self._coming else None
-
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
         nbytes = source.nbytes()
         end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source), self._streams())
         self._host[key] = _OnHost(at, nbytes, end, source)
-        self.count(nbytes)
-
-    def count(self, nbytes: int) -> None:
-        """Count a copy to the host of so many bytes."""
         self.offloads += 1
         self.offloaded_bytes += nbytes
 
@@ -95,13 +81,20 @@ class Copies:
         return storage
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
-        """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way."""
+        """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way.
+
+        `arrived` has to follow once the value has that memory.
+        """
         if key not in self._coming:
             return None
-        storage, end = self._coming.pop(key)
+        storage, end = self._coming[key]
         self._area.engines.wait(BACK, end)
-        self._host[key].evicted = False
         return storage
+
+    def arrived(self, key: Key) -> None:
+        """Forget the copy of a value that has its memory."""
+        self._coming.pop(key, None)
+        self._host[key].evicted = False
 
     def wait_for_all(self) -> None:
         """Let what follows wait for all copies out, and forget those of values that were not evicted."""
@@ -111,8 +104,7 @@ class Copies:
                 del self._host[key]
 
     def _wait_for(self, copy: _OnHost) -> None:
-        if copy.end is not None:
-            self._area.engines.wait(OUT, copy.end)
+        self._area.engines.wait(OUT, copy.end)
         copy.source = None
 
     def end(self) -> None:
@@ -122,52 +114,6 @@ class Copies:
             self._area.engines.wait(BACK, end)
         self._coming.clear()
         self._host.clear()
-
-
-class OnHost:
-    """Copies of tracked storages (tracked.py) that have no memory on the device, one per storage."""
-
-    def __init__(self) -> None:
-        self._copies: dict[TrackedStorage, HostBytes] = {}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all copies that can be asked for."""
-        self._copies = {tracked: copied for tracked, copied in self._copies.items() if tracked.ref() is not None}
-        return sum(copied.nbytes for copied in self._copies.values())
-
-    @property
-    def storages(self) -> list[TrackedStorage]:
-        """All tracked storages that have a copy here."""
-        return list(self._copies)
-
-    def has(self, value: Value) -> bool:
-        """Whether a value is here."""
-        tracked, version = value
-        return tracked in self._copies and tracked.version == version
-
-    def add(self, tracked: TrackedStorage, copied: HostBytes) -> None:
-        """Keep a copy of a tracked storage that is on the host only, or will be at once."""
-        self._copies[tracked] = copied
-
-    def take(self, tracked: TrackedStorage) -> HostBytes:
-        """Give a tracked storage's copy away."""
-        return self._copies.pop(tracked)
-
-    def begin(self) -> list[TrackedStorage]:
-        """Begin a step: return new tracked storages for the storages that the step before has left here."""
-        found: dict[TrackedStorage, HostBytes] = {}
-        for old, copied in self._copies.items():
-            storage = old.ref()
-            if storage is not None:
-                found[tracked := TrackedStorage(storage)] = copied
-                tracked.emptied()
-        self._copies = found
-        return list(found)
-
-    def clear(self) -> None:
-        """Let all copies go."""
-        self._copies.clear()
 
 
 def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

@@ -6,10 +6,7 @@ from coopsim import link as links
 from coopsim import policies
 from coopsim.options import ReplayOptions
 from coopsim.policies import Policy
-from coopsim.types import CoopsimError, Lose, OffloadState, Role
-
-#: What a step finds where the step before has left it, so that it can be offloaded before an op has used it.
-STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
+from coopsim.types import CoopsimError, Lose
 
 
 @dataclass(frozen=True)
@@ -17,14 +14,11 @@ class Hosting:
     """Values may be copied to the host and fetched. CoopsimError for a link that is not known.
 
     link: a name of `coopsim list links`; "": that of the card for which steps are recorded. memory_bytes: for all
-    copies together; None: no limit. state: parameters, optimizer state and buffers may go between their uses, too.
-    between: and from one step to the next, as nothing else runs there.
+    copies together; None: no limit.
     """
 
     link: str = ""
     memory_bytes: int | None = None
-    state: bool = False
-    between: bool = False
 
     def __post_init__(self) -> None:
         links.check(self.link, None)
@@ -35,9 +29,9 @@ class Hosting:
         return ReplayOptions(steps=1, link=self.link, host_memory=self.memory_bytes)
 
 
-def copying(policy: Policy, *, state: bool = False) -> Policy:
-    """The policy, as one that may offload as well as recompute. state: parameters and the like, too."""
-    return replace(policy, lose=Lose.EITHER, offload_state=OffloadState.YES if state else OffloadState.NO)
+def copying(policy: Policy) -> Policy:
+    """The policy, as one that may offload as well as recompute."""
+    return replace(policy, lose=Lose.EITHER)
 
 
 def check(policy: Policy | str) -> None:
@@ -45,8 +39,3 @@ def check(policy: Policy | str) -> None:
     policy = policies.find(policy) if isinstance(policy, str) else policy
     if not policy.plans:
         raise CoopsimError(f"policy {policy.name} makes no plans, and only plans offload: take foresight-offline")
-
-
-def bounds(hosting: Hosting | None) -> dict[str, bool]:
-    """What of it counts for the least bytes of a step (schedules.least)."""
-    return {"state": hosting.state, "between": hosting.between} if hosting is not None else {}

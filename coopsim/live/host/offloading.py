@@ -1,8 +1,5 @@
 """Whether plans may offload, how much, and why not; and the host's memory that is reserved for it."""
 
-import sys
-from dataclasses import replace
-
 from coopsim.live.host import hosting
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.hosting import Hosting
@@ -32,23 +29,6 @@ class Offloading:
     def run_on(self, device_type: str) -> None:
         """Copy from and to devices of this type, "cuda" or "cpu", from now on."""
         self.area = HostArea(device_type)
-
-    def keep_steps_apart(self) -> None:
-        """Let no plan have values on the host between steps."""
-        if self.hosting is not None:
-            self.hosting = replace(self.hosting, between=False)
-
-    @property
-    def between(self) -> bool:
-        """Whether plans may have values on the host between steps."""
-        return self.hosting is not None and self.hosting.between
-
-    @property
-    def sends(self) -> int:
-        """The bytes that steps without a plan may have on the host: none, unless state may go."""
-        if self.hosting is None or not self.hosting.state:
-            return 0
-        return sys.maxsize if self.hosting.memory_bytes is None else self.hosting.memory_bytes
 
     def reserve(self, plan: Plan) -> bool:
         """Reserve the memory that a plan copies to. If that cannot be, no later plan may offload: False."""

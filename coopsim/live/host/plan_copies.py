@@ -1,6 +1,6 @@
 """The copies of a schedule: which of them are of use to a step, and where they lie on the host. Knows no torch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,31 +39,19 @@ class CopiesOfSchedule:
 
     offloads: by row of an `offload`, where in the host's area the copy lies; copies from which nothing is fetched are
     left out. leaves: rows of an `evict` whose value stays on the host. arrives: by row, the values that were fetched
-    and are first used there. places: where storages lie in the host's area at both ends of the step. nbytes: of the
-    area.
+    and are first used there. nbytes: of the area.
     """
 
     offloads: dict[int, int]
     leaves: set[int]
     arrives: dict[int, list[Value]]
-    places: dict[int, int]
     nbytes: int
 
 
-def copies_of(
-    rows: Sequence[ScheduleRow], reads: Sequence[Sequence[Value]], away: Mapping[int, int] | None = None
-) -> CopiesOfSchedule:
-    """The copies of a schedule of one step. reads: the values that each op reads.
-
-    A copy that is still on the host when the step ends is kept if its value was not fetched since it left. away: bytes
-    of the storages that are on the host when a step begins, and when it ends, at places that nothing else gets.
-    """
-    places, at = {}, 0
-    for storage, nbytes in (away or {}).items():
-        places[storage], at = at, at + _aligned(nbytes)
+def copies_of(rows: Sequence[ScheduleRow], reads: Sequence[Sequence[Value]]) -> CopiesOfSchedule:
+    """The copies of a schedule of one step. reads: the values that each op reads."""
     found: list[_Copy] = []
-    there = [_Copy((storage, 0), nbytes, -1) for storage, nbytes in (away or {}).items()]
-    now: dict[Value, _Copy] = {copy.value: copy for copy in there}
+    now: dict[Value, _Copy] = {}
     coming: dict[Value, _Copy] = {}
     arrives: dict[int, list[Value]] = {}
     for i, (action, _, op, storage, version, _, nbytes, *_) in enumerate(rows):
@@ -86,15 +74,12 @@ def copies_of(
     for copy in coming.values():
         arrives.setdefault(end, []).append(copy.value)
         copy.until = end
-    last = [copy for copy in found if copy.open and copy.back < 0 and copy.value[0] in places]
-    useful = [copy for copy in found if copy.leaves and copy not in last]
+    useful = [copy for copy in found if copy.leaves]
     for copy in useful:
         copy.until = end if copy.open and copy.back < 0 else copy.until
     offsets, nbytes = _places(useful)
-    offloads = {copy.begins: at + offset for copy, offset in zip(useful, offsets, strict=True)}
-    offloads |= {copy.begins: places[copy.value[0]] for copy in last}
-    leaves = {i for copy in (*there, *useful, *last) for i in copy.leaves}
-    return CopiesOfSchedule(offloads, leaves, arrives, places, at + nbytes)
+    offloads = {copy.begins: offset for copy, offset in zip(useful, offsets, strict=True)}
+    return CopiesOfSchedule(offloads, {i for copy in useful for i in copy.leaves}, arrives, nbytes)
 
 
 def _close(copy: _Copy) -> None:

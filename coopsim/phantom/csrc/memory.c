@@ -6,14 +6,15 @@
 #define PITCH 512
 
 pthread_mutex_t phantom_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t limit, used, peak, context;
+static uint64_t total, limit, used, peak, context;  /* total: what programs are told; limit: where memory runs out */
 
 static void begin(void) {  /* the lock is held */
   static int begun;
   if (begun) return;
   begun = 1;
   phantom_reserve_region();
-  limit = phantom_settings()->total;
+  total = phantom_settings()->total;
+  limit = phantom_settings()->limit;
   used = peak = context = phantom_settings()->context;
 }
 
@@ -48,7 +49,7 @@ uint64_t coopsim_phantom_context(void) { lock(); uint64_t n = context; unlock();
 
 /* --- control, for tests and for coopsim itself --- */
 
-void coopsim_phantom_set_total(uint64_t bytes) { lock(); limit = bytes; unlock(); }
+void coopsim_phantom_set_total(uint64_t bytes) { lock(); total = limit = bytes; unlock(); }
 uint64_t coopsim_phantom_used(void) { lock(); uint64_t n = used; unlock(); return n; }
 static uint64_t nccl;  /* taken by communicators, whether they still live or not */
 void coopsim_phantom_count_nccl(size_t bytes) { lock(); nccl += bytes; unlock(); }
@@ -95,8 +96,8 @@ Status cudaFreeAsync(void *p, UNUSED void *stream) { return cudaFree(p); }
 
 Status cudaMemGetInfo(size_t *free_, size_t *total_) {
   lock();
-  *free_ = limit > used ? limit - used : 0;
-  *total_ = limit;
+  *free_ = total > used ? total - used : 0;
+  *total_ = total;
   unlock();
   return OK;
 }

@@ -5,6 +5,7 @@
  * No CUDA header is used. The card is described by environment variables, all read once (settings.c):
  *
  *   COOPSIM_PHANTOM_TOTAL           bytes of device memory
+ *   COOPSIM_PHANTOM_LIMIT           bytes of it that can be taken, though programs are told TOTAL (TOTAL)
  *   COOPSIM_PHANTOM_CONTEXT         bytes of it that the context takes when the process begins to use the card
  *   COOPSIM_PHANTOM_CUBLAS          bytes that it grows by when cuBLAS is first used (0); the same of
  *   COOPSIM_PHANTOM_CUBLASLT, _CUDNN, _CUSOLVER, _CUFFT
@@ -55,7 +56,7 @@ enum {
 #define GRANULE (2ull << 20)  /* cudaMalloc and cuMemCreate hand out multiples of 2 MiB */
 
 typedef struct {
-  uint64_t total, context, grows[GROWING_LIBRARIES], copy_limit, shared_per_sm, shared_optin;
+  uint64_t total, limit, context, grows[GROWING_LIBRARIES], copy_limit, shared_per_sm, shared_optin;
   uint64_t dispatch, launch, kernel, queue, segment_alloc, segment_free, page_lock, bus;  /* of the clock */
   int sms, threads_per_sm, major, minor, l2, clock, memory_clock, log, devices;
   char name[256];

@@ -14,6 +14,7 @@ static uint64_t number(const char *suffix, uint64_t otherwise) {
 static void read_settings(void) {
   Settings *s = &settings;
   s->total = number("TOTAL", 80ull << 30);
+  s->limit = number("LIMIT", s->total);
   s->context = number("CONTEXT", 0);
   s->grows[CUBLAS] = number("CUBLAS", 0);
   s->grows[CUBLASLT] = number("CUBLASLT", 0);

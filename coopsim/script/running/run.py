@@ -9,6 +9,7 @@ from coopsim.observe.errors import CaptureError
 from coopsim.observe.masks import LOWER
 from coopsim.script.process import ScriptFigures
 from coopsim.script.ranks import launcher, world
+from coopsim.script.ranks.job import of_rank
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, Report
 from coopsim.script.running import failures, longer, start
@@ -97,9 +98,21 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
             failed.append((one.rank, str(e)))
             kind = type(e) if isinstance(e, failures.DependsOnDataError) else kind
     if failed and not any(report.outcome == "oom" for report in said):
+        _keep_that_of(-1, [one.rank for one in ran], to)
         raise kind(failures.by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
+    _keep_that_of(most.rank, [one.rank for one in ran], to)
     return replace(most, ranks=tuple(said))
+
+
+def _keep_that_of(rank: int, ranks: list[int], to: _Files) -> None:
+    """Of the files that each rank has written, keep that of one rank, whose report is shown; -1: of none."""
+    for file in filter(None, (to.snapshot, to.requests)):
+        for one in ranks:
+            own = Path(of_rank(file, one))
+            if one == rank and own.exists():
+                own.replace(file)
+            own.unlink(missing_ok=True)
 
 
 def _task(script: Script, **asked: Any) -> Task:
@@ -231,7 +244,8 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
     If that run fails, `other_masks` says why.
 
     If the script takes more with the lower bound, as it may where the host branches on a mask, that run's report is
-    returned and `other_masks` has the figures of the first, except where the smallest memory was searched for.
+    returned and `other_masks` has the figures of the first, except where the smallest memory was searched for, or the
+    steps were replayed.
 
     The report is returned as it is if the user has said what masks keep (`Script.masks`), if no size depended on a
     mask, or if the run with the other bound is the one that failed.
@@ -242,7 +256,8 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
         low = run(replace(script, masks=LOWER, quiet=True), running=running)
     except CaptureError as e:
         return replace(report, other_masks=Bound("none", failure=str(e)))
-    if report.smallest_memory_bytes is None and _size(low) > _size(report):
+    one_run = report.smallest_memory_bytes is None and (report.replay is None or low.replay is not None)
+    if one_run and _size(low) > _size(report):
         return replace(low, other_masks=Bound.of(report))
     return replace(report, other_masks=Bound.of(low))
 

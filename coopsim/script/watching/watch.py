@@ -28,6 +28,7 @@ from coopsim.script.watching.host import HostMemory
 from coopsim.script.watching.kept import KeptOutputs, Unused
 from coopsim.script.watching.kinds import Kinds
 from coopsim.script.watching.out_of_memory import OutOfMemories, SnapshotProbe
+from coopsim.script.watching.parameters import Parameters
 from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder, watch_resizes
@@ -62,6 +63,7 @@ class Watch:
         steps = self._steps = Steps(where, self._step_ended)
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
         calls = self.calls = Calls(lambda: where.backwards)
+        calls.begins.append(_Once(places.find_program))
         compilation = self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
         peaks, host, unused = PeakProbe(calls), HostMemory(), Unused(recorder, compilation, calls)
         requests_of_steps = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
@@ -86,7 +88,7 @@ class Watch:
             AllocatorProbe(control),
             OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
             _Recorder(recorder, watched=task.watched),
-            *([] if task.trace else [Kinds(recorder, peaks, unused)]),
+            *([] if task.trace else [Parameters(ledger), Kinds(recorder, peaks, unused)]),
             *snapshots,
             *requests,
             Ending(task.ends_after, folder),
@@ -149,6 +151,18 @@ class Watch:
         """Called by the allocator when it has tried everything, before it raises."""
         for one in self._probes:
             one.ran_out(device, asked)
+
+
+class _Once:
+    """Calls a function the first time that it is called."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self, *_: object) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
 
 def _tracing(task: Task, recorder: ScriptRecorder) -> list[Probe]:

@@ -1,6 +1,6 @@
 """Trains on the phantom GPU in half its memory, where attention costs more than live thinks; prints times by the clock.
 
-python priced.py [events] [PLAN]: live times ops by events, as on a card; follows a plan file.
+python priced.py [events]: live times ops by events, as on a card.
 """
 
 import contextlib
@@ -60,7 +60,6 @@ def took(around: Any) -> int:
 
 
 plain = [took(contextlib.nullcontext()) for _ in range(3)][-1]
-file = next((word for word in sys.argv[1:] if word.endswith(".plan")), None)
-budget = Budget(None if file else "50%", plan=file)
+budget = Budget("50%")
 steps = [took(budget.step()) for _ in range(12)]
 print(json.dumps(budget.report() | {"plain_ns": plain, "took_ns": steps}))
