@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.observer import State as Numbers
 from coopsim.live.state import Context, State
 from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
@@ -76,7 +76,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(unraisable.exc_value, KeyboardInterrupt) or (observer is not None and observer.owns(unraisable)):
             self._raised = self._raised or unraisable.exc_value
             if observer is not None:
-                observer.state[Numbers.RAISED] = 1
+                observer.state[observers.State.RAISED] = 1
         else:
             self._hook(unraisable)
 
@@ -84,7 +84,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         raised, self._raised = self._raised, None
         if raised is not None:
             if self._context.observer is not None:
-                self._context.observer.state[Numbers.RAISED] = 0
+                self._context.observer.state[observers.State.RAISED] = 0
             raise raised
 
     def undo(self) -> None:
