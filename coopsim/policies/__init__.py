@@ -13,7 +13,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -128,14 +128,26 @@ def forget(name: str) -> None:
     _foreign.forget(Path(f"{file}.py") if is_file else None)
 
 
+@dataclass
+class Left:
+    """What a replay leaves to the next one of its policy: the name of what the policy's code has changed, if any.
+
+    unknown: what its code reads that cannot be known, in words, so that the next may differ for all that one can tell.
+    """
+
+    changed: str = ""
+    unknown: str = ""
+
+
 @contextmanager
-def watched(policy: Policy) -> Iterator[list[str]]:
-    """A replay inside. Gives a list, which then has the name of what the policy's code has changed for the next."""
-    changed: list[str] = []
+def watched(policy: Policy) -> Iterator[Left]:
+    """A replay inside. Gives what it leaves, known afterwards."""
+    left = Left()
     before = Reads(policy) if policy.is_own else None
-    yield changed
-    if before and (name := Reads(policy).changed_since(before)):
-        changed.append(name)
+    yield left
+    if before:
+        after = Reads(policy)
+        left.changed, left.unknown = after.changed_since(before), after.unknown
 
 
 def variants(spec: str) -> list[str]:

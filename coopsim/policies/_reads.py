@@ -192,13 +192,16 @@ class Reads:
 
     def _builtin(self, it: Any) -> None:
         owner = getattr(it, "__self__", None)
-        if isinstance(owner, types.ModuleType | type | None) or owner in _of_every_replay():
+        if isinstance(owner, types.ModuleType | type | None):
             self._named(it)
         else:
             self._all("method", [it.__name__, owner])
 
     def _object(self, it: Any) -> None:
         """Anything else: its class, and its state as copying and pickling see it."""
+        if any(it is generator for generator in _of_every_replay()):
+            self._put("begins with the seed")
+            return
         if isinstance(content := getattr(it, "content_hash", None), str):
             self._put("content", content)
             return

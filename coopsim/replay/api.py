@@ -105,18 +105,20 @@ def figures(request: PlanRequest) -> dict[str, Any]:
 def _begun_anew(policy: Policy, named: AnyPolicy) -> Iterator[None]:
     """A replay inside, which the next one of the policy does not depend on, if the policy goes by name.
 
-    Else it is said on stderr if the replay has changed what the policy's code reads.
+    Else it is said on stderr if the replay has changed what the policy's code reads; and what of that cannot be known.
     """
-    with policies.watched(policy) as changed:
+    with policies.watched(policy) as left:
         yield
-    if changed and isinstance(named, str):
+    if (left.changed or left.unknown) and isinstance(named, str):
         policies.forget(named)
-    elif changed and policy.name not in _told:
+    told = ""
+    if left.changed and not isinstance(named, str):
+        told = f"has changed {left.changed!r}, which outlives the replay; an EvictionPolicy's state begins anew in each"
+    elif left.unknown:
+        told = f"may decide otherwise in another replay: {left.unknown} cannot be known"
+    if told and policy.name not in _told:
         _told.add(policy.name)
-        note(
-            f"note: policy {policy.name} has changed {changed[0]!r}, which outlives the replay; the state of an "
-            "EvictionPolicy begins anew in each"
-        )
+        note(f"note: policy {policy.name} {told}")
 
 
 _told = set[str]()  #: policies of which that has been said

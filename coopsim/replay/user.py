@@ -160,6 +160,8 @@ class Hooks:
             if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
                 raise TypeError(f"choose returns the numbers of values, not an array of {values.ndim} x {values.dtype}")
             victims: Any = values
+        elif not isinstance(values, Iterable):
+            raise TypeError(f"choose returns {values!r:.40}, not the numbers of values")
         else:
             victims = list(dict.fromkeys(map(operator.index, values)))
         if len(victims) > len(scratch):

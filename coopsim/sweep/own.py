@@ -73,12 +73,12 @@ def as_found(policy: Policy, name: object) -> Iterator[None]:
 
     CoopsimError if the policy is no file's, as rows would depend on their order.
     """
-    with policies.watched(policy) as changed:
+    with policies.watched(policy) as left:
         yield
-    if changed:
+    if left.changed or (left.unknown and isinstance(name, str)):
         if not isinstance(name, str):
             raise CoopsimError(
-                f"policy {policy.name} has changed {changed[0]!r}, which outlives a replay, so rows would depend on "
+                f"policy {policy.name} has changed {left.changed!r}, which outlives a replay, so rows would depend on "
                 "their order; make it an EvictionPolicy, whose state begins in start"
             )
         policies.forget(name)

@@ -266,6 +266,46 @@ def test_what_cannot_be_known_is_not_reused(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err.count("locked: the state of a lock cannot be known") == 1
 
 
+CHANCE = """
+import random
+from numpy.random import randint
+from random import choice
+from coopsim import Policy
+
+def going(memory):
+    return [b.value for b in memory.blocks() if b.can_go]
+
+def numbers():
+    k = 0
+    while True:
+        k += 1
+        yield k
+
+count = numbers()
+A = Policy("a", choose=lambda memory, need: [(c := going(memory))[randint(len(c))]])
+B = Policy("b", choose=lambda memory, need: [choice(going(memory))])
+C = Policy("c", choose=lambda memory, need: [(c := going(memory))[next(count) % len(c)]])
+"""
+
+
+def test_generators_begin_anew_however_they_are_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of random and NumPy with the seed; one of a file's own, whose state cannot be known, with the file."""
+    file = tmp_path / "chance.py"
+    file.write_text(CHANCE)
+    for name in "ABC":
+        budgets = ("70%", "60%")
+        found = sweep(
+            Grid(("synth:chain:32",), (f"{file}:{name}",), budgets=budgets, options={"steps": 2}), tmp_path / name
+        )
+        trace = coopsim.load("synth:chain:32")
+        alone = [coopsim.replay(trace, f"{file}:{name}", budget, steps=2) for budget in budgets]
+        assert found.overhead.tolist() == [replay.overhead for replay in alone]
+        said = capsys.readouterr().err
+        assert ("may decide otherwise in another replay: the state of a generator cannot be known" in said) == (
+            name == "C"
+        )
+
+
 @pytest.mark.parametrize(
     ("what", "says"),
     [
