@@ -119,7 +119,9 @@ class Follow:
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
-            if call is not None and row.call:
+            if row.call and call is None:
+                return False
+            if row.call and call is not None:
                 self._calls[row.entry.op] = call
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):

@@ -62,10 +62,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._unseen.forget()
             self.state.conclude(failed=failed)
             with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
-                try:
-                    context.values.finish([*context.storages.all, *self.state.storages])
-                finally:
-                    context.room.let_go()
+                context.values.finish([*context.storages.all, *self.state.storages])
         finally:
             self.state.end(learn=not failed)
 
@@ -100,7 +97,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise
         except torch.OutOfMemoryError as error:
             if not self.state.planned:
-                self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can be evicted")
+                self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can go to the host")
             raise
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------

@@ -1,11 +1,10 @@
-"""Runs the ops of a step one by one, and keeps the call of each, so that whatever it made can be evicted.
+"""Runs the ops of a step one by one, with room made for each.
 
-To keep a call is to keep the op and its arguments, by which it can be run again (tracked.Call). A value is a version of
-a storage's bytes.
+While it is not known whether a step follows a plan, calls are kept: the op and its arguments, by which it can be run
+again (tracked.Call).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -35,7 +34,7 @@ class Ran(NamedTuple):
 
 
 class OpRunner:
-    """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU."""
+    """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU. keeps_calls: whether calls are kept."""
 
     def __init__(
         self, residency: Residency, storages: TrackedStorages, room: Room, values: Values, meter: device.Meter | None
@@ -43,38 +42,25 @@ class OpRunner:
         self._residency, self._storages, self._room = residency, storages, room
         self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
+        self._now = 0  # number of ops so far
+        self.keeps_calls = False
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
         """Run an op by `execute`, with its operands restored and room made for its results."""
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
-        victims, roots = room.victims, room.roots
-        victims.op_begins()
+        self._now += 1
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
             return Ran(execute(), [], [], None)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
         storages = list(dict.fromkeys(t for t in inputs if t is not None))
-        named = effects.arguments(func, args, kwargs)
-        changed = [named[name] for name in effects.mutated(func, named)]
-        tensors = on_device(device_type, changed)
-        mutated = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
         protected = set(storages)
-        if room.limit is not None:
-            roots.look()
-            if changes_only(func):
-                roots.before_change(mutated, partial(values.copy, protected=protected))
-        ends = {(t, t.version) for t in mutated if roots.overwritten((t, t.version))}
-        victims.end(ends)
         if residency.evicted:
-            wanted = [(t, t.version) for t in storages] + victims.hang_on_ends()
-            values.materialize(wanted, room.make, victims.now)
-            protected.update(tracked for tracked, _ in wanted)
-        roots.lose(ends)
+            values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
-            roots.read((t, t.version) for t in storages)
-        call = self._call(func, named, args, kwargs, inputs, mutated)
+        call = self._call(func, args, kwargs, inputs) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
         before = self._meter.start() if self._meter is not None else 0
@@ -86,19 +72,22 @@ class OpRunner:
         created = [t for t in dict.fromkeys(results) if t is not None and t not in storages and not t.touched]
         if residency.streams is not None:
             residency.streams.made(created)
+        for tracked in (*storages, *created):
+            tracked.use(self._now)
+        if call is not None:
+            self._made(call, results, created, sized=sized_by_data(func, operands))
+        return Ran(out, inputs, results, call if call is not None and call.writes else None, workspace)
+
+    def _made(
+        self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage], *, sized: bool
+    ) -> None:
+        """Enter what a call has made. sized: its data said how large its results are."""
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
-        versions = [t for t in mutated if not created or t.version in t.makers]
+        versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
             tracked.change()
-        lost = {t for t, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
-        if sized_by_data(func, operands):  # made again without its data, as on the phantom, it may be of another size
-            lost.update(created)
-        writes = [(t, t.version) for t in (*versions, *created) if t not in lost]
-        call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))
-        for tracked in (*storages, *created):
-            tracked.use(victims.now)
-        self._storages.add_made(created)
-        return Ran(out, inputs, results, call if writes else None, workspace)
+        made = [] if sized else created  # made again without its data, as on the phantom, it may be of another size
+        call.has_made(results, [(t, t.version) for t in (*versions, *made)])
 
     def _workspace(self, func: Any, before: int) -> int:
         """The bytes that an op took and gave back while it ran. before: allocated when it began."""
@@ -109,15 +98,11 @@ class OpRunner:
         return found
 
     def _call(
-        self,
-        func: Any,
-        named: dict[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        inputs: list[TrackedStorage | None],
-        mutated: list[TrackedStorage],
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[TrackedStorage | None]
     ) -> Call:
         numbers = iter(inputs)
+        named = effects.arguments(func, args, kwargs)
+        tensors = on_device(self._residency.device_type, [named[name] for name in effects.mutated(func, named)])
 
         def spec(tensor: torch.Tensor) -> Any:
             here = tensor.device.type == self._residency.device_type and tensor.layout is torch.strided
@@ -129,7 +114,7 @@ class OpRunner:
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec),
             reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
-            mutates=mutated,
+            mutates=list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None)),
             generator=draws,
             state=draws.get_state() if draws is not None else None,
             gradients=torch.is_grad_enabled(),
