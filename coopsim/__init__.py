@@ -12,6 +12,7 @@ docs/api.md has all of it. Nothing is imported before it is used, so that `impor
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
     from coopsim.fit import fit as fit
+    from coopsim.phantom.here import phantom_gpu as phantom_gpu
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _WHERE = {  # the public names: in which module, and as what
     "load": ("coopsim.trace", "load_trace"),
     "capture": ("coopsim.api", "capture"),
+    "phantom_gpu": ("coopsim.phantom.here", "phantom_gpu"),
     "replay": ("coopsim.replay", "replay"),
     "sweep": ("coopsim.api", "sweep"),
     "summary": ("coopsim.api", "summary"),
@@ -52,6 +55,11 @@ _WHERE = {  # the public names: in which module, and as what
 }
 _PACKAGES = ("capture", "fit", "replay", "sweep", "validate")  # of these names there is a package, too
 __all__ = [*_WHERE]
+
+
+def load_ipython_extension(_ipython: object) -> None:
+    """Let PyTorch see a phantom A100 in this notebook's kernel (phantom_gpu); to be called before `import torch`."""
+    _find("phantom_gpu")()
 
 
 def _find(name: str) -> Any:
@@ -82,3 +90,41 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*_WHERE, "__version__"])
+
+
+class _Advice:
+    """Adds what to do to the error of `import torch` where it lacks NVIDIA's libraries."""
+
+    looks = False
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
+        """Return the spec of torch, whose loader is made to add the advice; None for any other module."""
+        if name != "torch" or self.looks:
+            return None
+        self.looks = True
+        try:
+            spec = importlib.import_module("importlib.util").find_spec(name)
+        finally:
+            self.looks = False
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            try:
+                execute(module)
+            except (ImportError, OSError) as error:
+                if "cannot open shared object file" in str(error):
+                    error.add_note(
+                        "coopsim: PyTorch is here without NVIDIA's libraries. In a new process, before `import torch`, "
+                        "call coopsim.phantom_gpu(), or in a notebook %load_ext coopsim; start a script with `coopsim "
+                        "phantom run -- python SCRIPT` (docs/install.md)"
+                    )
+                raise
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+if "torch" not in sys.modules and "COOPSIM_PHANTOM_CARD" not in os.environ:
+    sys.meta_path.insert(0, _Advice())

@@ -1,39 +1,99 @@
 """What Python users call beside `load`, `replay` and `validate`: docs/api.md, from the docstrings."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import metrics
 from coopsim.allocators import Allocator
 from coopsim.errors import named, of_type
+from coopsim.progress import note
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import CoopsimError
+from coopsim.types import CoopsimError, Precision
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from coopsim.capture.job import Where
+    from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
+    from coopsim.phantom.workspaces import Choice
 
-def capture(target: str, output: str | Path | None = None, *, gpu: str = "a100-80gb", **options: Any) -> Trace:
+
+def capture(
+    target: str | Callable[[], object],
+    output: str | Path | None = None,
+    *,
+    gpu: str | None = None,
+    steps: int = 1,
+    warmup: int = 2,
+    batch: int | None = None,
+    optimizer: "Optimizer | None" = None,
+    amp: "Amp | None" = None,
+    attention: "Attention | None" = None,
+    gradients: "Gradients | None" = None,
+    precision: Precision | None = None,
+    device: "Where" = "phantom",
+    cost_from: str | Path = "",
+    temporaries_from: str | Path = "",
+    passes: int = 5,
+    masks: str = "",
+    workspaces: "Choice" = "",
+    limit: bool = False,
+    name: str = "",
+) -> Trace:
     """Record one steady training step, without a GPU, and return its trace.
 
-    target: a reference model (`"bert-large"`), or a function of yours that trains once, `"train.py:step"`. output: a
-    trace file to keep. gpu: the card to record for (`coopsim list hardware`, or a card file). options: those of
-    `coopsim capture`: batch, steps, warmup, optimizer, amp, attention, gradients, precision, device, cost_from,
-    temporaries_from, passes, masks, workspaces, name. CoopsimError if it cannot be recorded.
+    target: a reference model (`"bert-large"`), or a function of yours that trains once, `"train.py:step"`, or the
+    function itself: in a process with a phantom GPU (`coopsim.phantom_gpu`) it is recorded there, with all that lies on
+    the card; elsewhere its file is imported in a process of its own, as by `"train.py:step"`, so it must be at the top
+    of one. output: a trace file to keep. gpu: the card to record for (`coopsim list hardware`, or a card file; None:
+    this process's phantom GPU for a function, or else a100-80gb). name: the trace's label. The rest is as of `coopsim
+    capture` (docs/capture.md). CoopsimError if it cannot be recorded.
     """
+    from coopsim.capture.function import capture as record_function
     from coopsim.capture.job import Job
     from coopsim.capture.parent import capture as record
 
-    named("target", target)
+    if not callable(target):
+        named("target", target)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(output or Path(folder) / "trace.parquet")
-        record(Job(target, file, card=gpu, **options))
+        job = Job(
+            target if isinstance(target, str) else "",
+            file,
+            card="a100-80gb" if gpu is None else gpu,
+            precision=precision,
+            batch=batch,
+            steps=steps,
+            warmup=warmup,
+            optimizer=optimizer,
+            amp=amp,
+            attention=attention,
+            gradients=gradients,
+            device=device,
+            cost_from=cost_from,
+            passes=passes,
+            temporaries_from=temporaries_from,
+            masks=masks,
+            workspaces=workspaces,
+            limit=limit,
+            name=name,
+        )
+        if isinstance(target, str):
+            record(job, _caution)
+        else:
+            record_function(target, job, gpu, _caution)
         return load(file)
+
+
+def _caution(text: str) -> None:
+    """Of a capture's progress, show what one must know of the trace."""
+    if text.startswith("caution"):
+        note(text)
 
 
 def sweep(

@@ -27,6 +27,7 @@ _CHOICES = {
     "gradients": models.Gradients,
     "device": Where,
 }
+_CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
 
@@ -38,10 +39,12 @@ def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
     Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
     cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
     """
+    refuse_within()
     job = job.absolute()
-    _check(job)
+    check(job)
+    _check_target(job)
     say = progress or (lambda _: None)
-    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", _CAPTURES: "1"}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         code, answer = _run(job, variables, output, say)
         if answer is None:
@@ -67,8 +70,14 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     return {}
 
 
-def _check(job: Job) -> None:
-    """Raise CoopsimError for what can be refused before anything runs."""
+def refuse_within() -> None:
+    """Raise CaptureError in a process that captures already: a file that captures itself would never end."""
+    if os.environ.get(_CAPTURES):
+        raise CaptureError('a file that is captured captures: put the call under `if __name__ == "__main__":`')
+
+
+def check(job: Job) -> None:
+    """Raise CoopsimError for what can be refused before anything runs, whatever the target is."""
     phantom.profiles.get(job.card)
     for what, kind in _CHOICES.items():
         value, known = getattr(job, what), get_args(kind)
@@ -79,15 +88,6 @@ def _check(job: Job) -> None:
             raise CaptureError(f"{what} must be at least {least}")
     if job.batch is not None and job.batch < 1:
         raise CaptureError("batch must be at least 1")
-    if job.is_file:
-        for what in ("batch", "optimizer", "amp", "attention", "gradients"):
-            if getattr(job, what) is not None:
-                raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
-        if job.device == "cuda" and job.precision is not None:
-            raise CaptureError("on a real GPU a file computes in the precision that it sets; leave --precision out")
-        target.split(job.target)
-    elif models.get(job.target).attention is None and job.attention is not None:
-        raise CaptureError(f"{job.target} has no attention, so there is none to choose")
     checked(job.masks)
     if job.masks and job.device != "phantom":
         raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
@@ -104,6 +104,18 @@ def _check(job: Job) -> None:
     if job.temporaries_from:
         temporary_table.read(Path(job.temporaries_from))
     files.target(str(job.out))
+
+
+def _check_target(job: Job) -> None:
+    if job.is_file:
+        for what in ("batch", "optimizer", "amp", "attention", "gradients"):
+            if getattr(job, what) is not None:
+                raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
+        if job.device == "cuda" and job.precision is not None:
+            raise CaptureError("on a real GPU a file computes in the precision that it sets; leave --precision out")
+        target.split(job.target)
+    elif models.get(job.target).attention is None and job.attention is not None:
+        raise CaptureError(f"{job.target} has no attention, so there is none to choose")
 
 
 def _run(

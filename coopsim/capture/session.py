@@ -36,36 +36,62 @@ Say = Callable[[str], None]
 def record(job: Job, say: Say) -> None:
     """Record the steps of a job and write the trace, calling `say` with lines on progress.
 
-    Raises CaptureError if there is no GPU, and whatever the program raises.
+    The process is for this alone. Raises CaptureError if there is no GPU, and whatever the program raises.
     """
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     with contextlib.ExitStack() as stack:
-        device = _device(job, stack)
-        cost_model = _cost_model(job)
-        recorder = stack.enter_context(Recorder(device, cost_model))
-        if job.device == "phantom":
-            recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
-        inductor.watch_buffers(recorder)
-        say("building the program")
-        step, about = _program(job)
-        for i in range(job.warmup):
-            say(f"warming up, step {i + 1} of {job.warmup}")
-            step()
-        inductor.watch_kernels_if_any(recorder)
-        recorder.where.install()
-        if job.device == "cuda":
-            recorder.time_ops()
-        steady = Steady(recorder)
-        for i in range(job.steps):
-            say(f"recording step {i + 1} of {job.steps}")
-            if i:
-                steady.next_step()
-            step()
-        recording, seen = steady.stop()
-        history = device.history.stop()
-        recorder.where.remove()
-        source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
+        _record(job, say, stack, lambda: _program(job))
+
+
+def record_here(step: target.Step, about: dict[str, Any], job: Job, say: Say) -> None:
+    """Record calls of `step`, a function of this process, as `record` does; `about`: entries for the trace's header.
+
+    Afterwards the process is as before, whatever the function raises.
+    """
+    collects = gc.isenabled()
+    with contextlib.ExitStack() as stack:
+        try:
+            _record(job, say, stack, lambda: (step, about))
+        finally:
+            if collects:
+                gc.enable()
+
+
+def _record(
+    job: Job, say: Say, stack: contextlib.ExitStack, program: Callable[[], tuple[target.Step, dict[str, Any]]]
+) -> None:
+    """Record the step that `program` gives, and write the trace. What is to be undone afterwards is in `stack`."""
+    device = _device(job, stack)
+    cost_model = _cost_model(job)
+    recorder = stack.enter_context(Recorder(device, cost_model))
+    if job.device == "phantom":
+        recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
+    inductor.watch_buffers(recorder)
+    say("building the program")
+    step, about = program()
+    for i in range(job.warmup):
+        say(f"warming up, step {i + 1} of {job.warmup}")
+        step()
+    inductor.watch_kernels_if_any(recorder)
+    recorder.where.install()
+    stack.callback(recorder.where.remove)
+    if job.device == "cuda":
+        recorder.time_ops()
+    stack.callback(recorder.stop)
+    steady = Steady(recorder)
+    stack.callback(steady.release)
+    stack.callback(device.history.stop)
+    for i in range(job.steps):
+        say(f"recording step {i + 1} of {job.steps}")
+        if i:
+            steady.next_step()
+        step()
+    recording, seen = steady.stop()
+    history = device.history.stop()
+    recorder.where.remove()
+    source = _measure(job, recorder, recording, step, say) if recorder.timer else cost_model.source
+    stack.close()
     about = seen | about
     if recorder.data is not None and recorder.data.sizes:
         ops = ", ".join(sorted({op for op, _, _ in recorder.data.sizes}))
@@ -87,7 +113,7 @@ def over_the_card(card: profiles.Profile) -> str:
     took = Control().peak_bytes
     if took <= card.memory_bytes:
         return ""
-    return f"the program takes {human(took)}, more than the {card.title} has ({human(card.memory_bytes)})"
+    return f"caution: the program takes {human(took)}, more than the {card.title} has ({human(card.memory_bytes)})"
 
 
 def _device(job: Job, stack: contextlib.ExitStack) -> Device:
@@ -144,12 +170,12 @@ def _header(job: Job, recorder: Recorder, about: dict[str, Any]) -> dict[str, An
     versions = {"coopsim": __version__, "torch": torch.__version__}
     if "transformers" in sys.modules:
         versions["transformers"] = sys.modules["transformers"].__version__
-    return about | {
-        "model": job.name or about["model"],
+    found = {
         "versions": versions,
         "command": job.command,
         **recorder.device.header,
-        "precision": recorder.cost_model.precision,
+        **recorder.cost_model.header(autocast=recorder.where.autocast),
         "steps_recorded": job.steps,
         "warmup_steps": job.warmup,
     }
+    return found | about | ({"model": job.name} if job.name else {})

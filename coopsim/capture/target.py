@@ -25,6 +25,15 @@ def split(target: str) -> tuple[Path, str]:
     return Path(path), function
 
 
+def of_function(step: Step) -> str | None:
+    """Return the target that names a function of a file, for another process; None if it is none at its top level."""
+    name, module = getattr(step, "__qualname__", ""), sys.modules.get(getattr(step, "__module__", None) or "")
+    path = getattr(module, "__file__", None) or ""
+    if not path.endswith(".py") or not name.isidentifier() or getattr(module, name, None) is not step:
+        return None
+    return f"{path}:{name}"
+
+
 def label(target: str) -> str:
     """Return the name for a trace: the function's, or the file's if the function is called `step`."""
     path, _, function = target.rpartition(":")

@@ -10,15 +10,16 @@ from coopsim.trace import load_trace
 def run(args: argparse.Namespace) -> int:
     from coopsim.trace.measure import info
 
-    facts = info(load_trace(args.trace))
+    trace = load_trace(args.trace)
+    facts = info(trace)
     if args.json:
         print(json.dumps(facts, indent=1))
         return 0
-    header = facts["header"]
+    header = {**facts["header"], "precision": trace.precision}
     recorded = ", ".join(
         f"{k} {header[k]}"
         for k in ("batch", "optimizer", "precision", "amp", "attention", "device", "torch")
-        if k in header
+        if header.get(k)
     )
     phases = ", ".join(f"{n} {phase}" for phase, n in facts["ops_by_phase"].items())
     collectives = []

@@ -20,13 +20,13 @@ GREY = "#444444"
 
 def of_trace(trace: "Trace") -> str:
     """The card for which the trace was recorded, and the precision: "a100-80gb, tf32"; "" if it says neither."""
-    return ", ".join(_card(trace.header))
+    return ", ".join(_card(_of(trace)))
 
 
 def of_schedule(schedule: "Schedule", trace: "Trace") -> str:
     """The same, and steps and allocator of a replay: "a100-80gb, tf32, 10 steps, arena"."""
     h = schedule.header
-    return ", ".join([*_card(trace.header), *_steps(h.get("steps")), str(h.get("allocator", ""))]).strip(", ")
+    return ", ".join([*_card(_of(trace)), *_steps(h.get("steps")), str(h.get("allocator", ""))]).strip(", ")
 
 
 def of_table(df: "pd.DataFrame") -> str:
@@ -40,6 +40,10 @@ def of_table(df: "pd.DataFrame") -> str:
     words += [f"torch {one('torch')}"] if one("torch") else []
     words += [str(one("alloc_conf"))] if one("alloc_conf") else []
     return ", ".join(filter(None, words))
+
+
+def _of(trace: "Trace") -> dict[str, Any]:
+    return {"card": trace.header.get("card"), "precision": trace.precision}
 
 
 def _card(header: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,8 @@ def facts(trace: "Trace") -> dict[str, Any]:
     header = found["header"]
     steps, at_start = found["steps"], found["bytes_at_start"]
     phases = ", ".join(f"{n} {phase}" for phase, n in found["ops_by_phase"].items())
-    settings = [(name, str(header[name])) for name in _SETTINGS if name in header]
+    known = {**header, **({"precision": trace.precision} if trace.precision else {})}
+    settings = [(name, str(known[name])) for name in _SETTINGS if name in known]
     roles = ", ".join(f"{role.replace('_', ' ')} {human(n)}" for role, n in found["bytes_by_role"].items())
     versions = header.get("versions")
     versions = versions.items() if isinstance(versions, dict) else ()

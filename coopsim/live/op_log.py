@@ -215,7 +215,7 @@ class StepRecorder(Recorder):
         header = {
             **self.device.header,
             "model": "live",
-            "precision": self.cost_model.precision,
+            **self.cost_model.header(autocast=self.where.autocast),
             "cost_source": "measured" if self.device_type == "cpu" else self.cost_model.source,
         }
         if self._times is not None:

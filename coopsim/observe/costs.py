@@ -32,6 +32,10 @@ class OpCostModel:
         """The precision of float32 products that were costed, for the trace's header (Precisions.text)."""
         return self.precisions.text
 
+    def header(self, *, autocast: bool) -> dict[str, str]:
+        """For the header of a trace: the precision of float32 products, and what products were computed in."""
+        return {"precision": self.precision, "products": self.precisions.products(autocast=autocast)}
+
     @property
     def source(self) -> str:
         """One line for the trace's header: what the costs rest on."""
@@ -47,6 +51,8 @@ class OpCostModel:
         """
         counted = flops.flops(func, args, kwargs, named, out)
         dtype = calls.operand_dtype(list(args))
+        if counted:
+            self.precisions.multiplied(dtype)
         single = self.precisions.of(func) if counted and dtype is torch.float32 else "fp32"
         return calls.describe(func, named, out, counted, nbytes, calls.unit(dtype, single))
 

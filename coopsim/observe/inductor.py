@@ -20,6 +20,8 @@ from coopsim.observe.recorder import Recorder
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 _ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
+#: The recorder that is told of what is replaced, the latest one: wrappers keep what they find, so it is replaced once.
+_told: dict[str, Recorder] = {}
 
 
 def watch_buffers(recorder: Recorder) -> None:
@@ -30,11 +32,14 @@ def watch_buffers(recorder: Recorder) -> None:
     """
     if not torch_private.has(_ALLOCATE):
         return  # a PyTorch without CUDA
+    first, _told[_ALLOCATE] = _ALLOCATE not in _told, recorder
+    if not first:
+        return
     allocate = torch_private.get(_ALLOCATE)
 
     def empty_strided_cuda(*args: Any) -> torch.Tensor:
         tensor: torch.Tensor = allocate(*args)
-        recorder.made(tensor)
+        _told[_ALLOCATE].made(tensor)
         return tensor
 
     torch_private.replace(_ALLOCATE, empty_strided_cuda)
@@ -43,11 +48,15 @@ def watch_buffers(recorder: Recorder) -> None:
 def watch_kernels(recorder: Recorder) -> None:
     """Let `recorder` record, from now on, the Triton kernels that Inductor's code launches (Recorder.kernel).
 
-    Call it once only. Runs of a kernel that only measure its time are not recorded.
+    Runs of a kernel that only measure its time are not recorded.
     """
+    first, _told[_LAUNCH] = _LAUNCH not in _told, recorder
+    if not first:
+        return
     launch = torch_private.get(_LAUNCH)
 
     def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = _told[_LAUNCH]
         if not recorder.records or kwargs.get("benchmark_run"):
             return launch(kernel, *args, **kwargs)
         reads: list[torch.Tensor] = []
@@ -69,13 +78,15 @@ def watch_kernels_if_any(recorder: Recorder) -> None:
     """
     if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
         return
+    first = _LAUNCH not in _told
     watch_kernels(recorder)
 
     def refuse() -> None:
-        if recorder.records:
+        if _told[_LAUNCH].records:
             raise CaptureError("the step replays CUDA graphs, which show no ops; compile it without them")
 
-    before_replay(refuse)
+    if first:
+        before_replay(refuse)
 
 
 def before_replay(call: Callable[[], None]) -> None:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+import torch
+
 from coopsim.observe.torch_private import (
     FP32_PRECISION,
     cublas_allows_tf32,
@@ -30,6 +32,7 @@ class ProductKind(StrEnum):
     ATTENTION = "attention"  #: fused kernels, which no setting changes
 
 
+_SHORT = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
 #: PyTorch's name of the setting of a kind (torch.backends), below backend "cuda".
 _SETTINGS = {ProductKind.PRODUCTS: "matmul", ProductKind.CONVOLUTIONS: "conv", ProductKind.RNNS: "rnn"}
 
@@ -79,6 +82,7 @@ class Precisions:
     def __init__(self, given: Precision | None, *, has_tf32: bool) -> None:
         self._given: Precision | None = given if has_tf32 else "fp32"
         self._seen: dict[tuple[ProductKind, Precision], None] = {}
+        self._others: set[str] = set()  # types of products other than float32
 
     def of(self, func: Any) -> Precision:
         """Return the precision of an op with FLOPs if it runs now, on float32 tensors."""
@@ -87,9 +91,26 @@ class Precisions:
         self._seen[what, found] = None
         return found
 
+    def multiplied(self, dtype: torch.dtype | None) -> None:
+        """Note products of operands of this type."""
+        if dtype is not None and dtype is not torch.float32:
+            self._others.add(_SHORT.get(dtype, str(dtype).removeprefix("torch.")))
+
     def forget(self) -> None:
         """Forget what was seen."""
         self._seen.clear()
+        self._others.clear()
+
+    def products(self, *, autocast: bool) -> str:
+        """In what the products were computed: "tf32", "bf16 autocast", "bf16 autocast, float32 products in fp32".
+
+        autocast: whether a module was called under it.
+        """
+        if not self._others:
+            return self.text
+        words = " and ".join(sorted(self._others)) + " autocast" * autocast
+        single = any(kind is not ProductKind.ATTENTION for kind, _ in self._seen)
+        return f"{words}, float32 products in {self.text}" if single else words
 
     @property
     def text(self) -> str:

@@ -57,6 +57,7 @@ class Recorder(Interposed):
         for storage in found.start:
             storage.pending = False
         self.cost_model.precisions.forget()
+        self.where.autocast = False
         self.device.history.start()
         self._recording = found
         return found

@@ -110,9 +110,10 @@ def within(value: Any) -> Iterator[torch.Tensor]:
 def assign(objects: Objects, ledger: Ledger | NativeLedger) -> None:
     """Set the role of every storage that has none yet, to the first that `objects.by_role` gives it.
 
-    All tensors of `objects` are entered in the ledger; a storage in none of the roles keeps none.
+    All tensors of `objects` are entered in the ledger, those it does not know by address: the interpreter's order is
+    not the same in each run. A storage in none of the roles keeps none.
     """
-    for tensor in objects.tensors:
+    for tensor in sorted(objects.tensors, key=memory):
         ledger.of(tensor)
     for role, tensor in objects.by_role():
         storage = ledger.of(tensor)

@@ -42,6 +42,10 @@ class Steady:
         self._recording.events.append(NextStep())
         self._recorder.where.next_step()
 
+    def release(self) -> None:
+        """Remove the hooks from the program's tensors; for a recording that is given up before `stop`."""
+        self._hooks.remove()
+
     def stop(self) -> tuple[Recording, dict[str, Any]]:
         """Stop recording; return the recording and entries for the trace's header. To be called once.
 
@@ -50,7 +54,7 @@ class Steady:
         gc.collect()
         self._recorder.stop()
         gc.enable()
-        self._hooks.remove()
+        self.release()
         self._about |= {"peak_live_bytes": self._recorder.ledger.peak_bytes} | self._recorder.device.peaks()
         roles.assign(roles.Objects.now(), self._recorder.ledger)
         return self._recording, self._about

@@ -54,6 +54,7 @@ class Where:
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._stacks = threading.local()
         self._in_optimizer = 0
+        self.autocast = False  #: whether a module was called under autocast
         self.backwards = 0  #: count of backward passes so far
         self._backward_done = self._stepped = False
         self._in_seed = False
@@ -162,6 +163,7 @@ class Where:
 
     def _enter(self, module: nn.Module, _: Any) -> None:
         self.enter()
+        self.autocast = self.autocast or torch.is_autocast_enabled("cuda")
         stack = self._stack()
         if module not in self._names:  # created since `know`
             for path, child in module.named_modules():

@@ -1,20 +1,26 @@
 """The phantom GPU: a stand-in for the CUDA runtime that lets a CUDA build of PyTorch run whole programs without a GPU.
 
 Everything on the host is real (dispatch, autograd, the caching allocator); kernels are accepted and never run, so
-device memory reads as zeros. It serves a child process: `environment` gives the variables to start it with.
+device memory reads as zeros. It serves a child process, for which `environment` gives the variables, or
+this one (here.py).
 """
 
 import os
+from pathlib import Path
 
 from coopsim.phantom import build, profiles, wheel
+from coopsim.phantom.card_file import is_one
 from coopsim.phantom.errors import NoCudaTorchError, PhantomError
 from coopsim.phantom.profiles import Profile
 from coopsim.phantom.workspaces import Choice, by_rule
 
 #: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
+#: The variable that names the card (or its file) to the processes that imitate it.
+CARD = "COOPSIM_PHANTOM_CARD"
 
 __all__ = [
+    "CARD",
     "ENDLESS",
     "Choice",
     "NoCudaTorchError",
@@ -43,7 +49,9 @@ def environment(
     """
     profile = profiles.get(card) if isinstance(card, str) else card
     folder = str(build.libraries())
+    name = card if isinstance(card, str) else card.name
     found = profile.variables() | {
+        CARD: str(Path(name).absolute()) if is_one(name) else name,
         "COOPSIM_PHANTOM_LIMIT": "" if limit else str(ENDLESS),
         "LD_LIBRARY_PATH": ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(devices))),

@@ -95,7 +95,7 @@ class Grid:
         found = []
         for (file, trace), allocator in product(self.loaded, places):
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
-            about = (_card(trace), str(trace.header.get("precision", "")))
+            about = (_card(trace), trace.precision)
             for options, policy in product(rest, self.policies):
                 fitting = of_policy(options, policy)
                 found.append(GridSetting(trace.label, file, content_hash, policy, allocator, fitting, peak, *about))

@@ -74,9 +74,10 @@ def with_label(name: str) -> tuple[str, str]:
 def _facts(file: str, trace: Trace) -> dict[str, Any]:
     """What traces of one label are told apart by, the best first."""
     h = trace.header
-    known = ("batch", "sequence", "optimizer", "amp", "attention", "gradients", "card", "precision", "masks")
+    known = ("batch", "sequence", "optimizer", "amp", "attention", "gradients", "card")
     versions = h.get("versions")
     return {name: h.get(name) for name in known} | {
+        "precision": trace.precision,
         "torch": versions.get("torch") if isinstance(versions, dict) else None,
         "steps": h.get("steps_recorded"),
         "file": "" if file == trace.label else file.removesuffix(".parquet"),

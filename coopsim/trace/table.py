@@ -91,6 +91,21 @@ class Trace:
         """A short name for tables and figures."""
         return str(self.header.get("model", "trace"))
 
+    @property
+    def precision(self) -> str:
+        """What products are computed in, such as "tf32" or "bf16 autocast"; "" if the trace does not say.
+
+        Traces of a program recorded before 0.3 know only what float32 products were computed in, and say just that.
+        """
+        h = self.header
+        single = str(h.get("precision", ""))
+        if "products" in h or not single:
+            return str(h.get("products", ""))
+        if "optimizer" in h and "amp" not in h:  # a reference model in float32
+            return single
+        autocast = f"{h['amp']} autocast, " if h.get("amp") else ""
+        return f"{autocast}float32 products in {single}"
+
     def named(self, label: str) -> "Trace":
         """The same trace under another label, for tables and figures; its content hash stays."""
         return replace(self, header={**self.header, "model": label})

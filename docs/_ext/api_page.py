@@ -10,7 +10,7 @@ import coopsim
 from coopsim.files import replacing
 
 PAGE = Path(__file__).parent.parent / "api.md"
-CALLS = ("load", "capture", "replay", "summary", "validate", "plot", "sweep", "fit", "cuda_caching")
+CALLS = ("load", "capture", "phantom_gpu", "replay", "summary", "validate", "plot", "sweep", "fit", "cuda_caching")
 CLASSES = ("Trace", "Schedule", "Policy")
 _HEAD = """# Python API
 

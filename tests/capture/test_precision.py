@@ -14,6 +14,13 @@ def step():
     x.bfloat16() @ x.bfloat16()
     torch.nn.functional.conv2d(image, kernel)
 """
+HALF = """
+import torch
+x, net = torch.ones(64, 64, device="cuda"), torch.nn.Linear(64, 64).cuda()
+def step():
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        net(x)
+"""
 
 
 def costs(trace: Trace) -> tuple[int, ...]:
@@ -25,6 +32,9 @@ def test_precision(record) -> None:
     set_, full, fast = (load(record(TEXT, **options)) for options in ({}, {"precision": "fp32"}, {"precision": "tf32"}))
     assert set_.header["precision"] == "fp32 (matrix products), tf32 (matrix products, convolutions)"
     assert (full.header["precision"], fast.header["precision"]) == ("fp32", "tf32")
+    assert (full.precision, fast.precision) == ("bf16, float32 products in fp32", "bf16, float32 products in tf32")
+    half = load(record(HALF))
+    assert (half.header["precision"], half.precision) == ("fp32", "bf16 autocast"), "no product is in float32"
     in_full, in_fast = costs(full), costs(fast)
     assert costs(set_) == (in_full[0], *in_fast[1:])  # only the first product was in full float32
     assert in_full[0] > 4 * in_fast[0]

@@ -426,3 +426,17 @@ class TestAtomicWrite:
     def test_permissions_are_those_of_any_new_file(self, path: Path) -> None:
         path.with_name("plain").write_text("")
         assert path.stat().st_mode == path.with_name("plain").stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ({}, ""),
+        ({"precision": "fp32", "products": "bf16 autocast"}, "bf16 autocast"),
+        ({"precision": "fp32"}, "float32 products in fp32"),  # of a file, before there was `products`
+        ({"precision": "tf32", "optimizer": "adam"}, "tf32"),  # of a reference model
+        ({"precision": "tf32", "optimizer": "adam", "amp": "bf16"}, "bf16 autocast, float32 products in tf32"),
+    ],
+)
+def test_precision_is_what_products_are_computed_in_as_far_as_it_is_known(header: dict[str, str], said: str) -> None:
+    assert replace(chain(2), header=header).precision == said

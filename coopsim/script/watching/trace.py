@@ -66,7 +66,7 @@ class TraceOfSteps(Probe):
             "command": f"coopsim phantom run --gpu {task.card} -- {task.command}",
             "versions": {"coopsim": __version__, "torch": torch.__version__},
             **self._recorder.device.header,
-            "precision": model.precision,
+            **model.header(autocast=self._recorder.where.autocast),
             "cost_source": model.source,
             **({"rank": task.rank, "world_size": task.world} if task.ranks else {}),
             "steps_recorded": task.steps,
