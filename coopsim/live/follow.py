@@ -119,8 +119,8 @@ class Follow:
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
-            if row.call and call is None:
-                return False
+            if row.call and call is None and self.plan.program.writes[row.entry.op]:
+                return False  # as another plan has not kept it
             if row.call and call is not None:
                 self._calls[row.entry.op] = call
             self.advance()

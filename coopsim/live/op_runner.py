@@ -16,7 +16,6 @@ from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.observe import effects
-from coopsim.observe.data_sizes import sized_by_data
 
 
 class Ran(NamedTuple):
@@ -54,7 +53,8 @@ class OpRunner:
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
             return Ran(execute(), [], [], None)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
-        storages = list(dict.fromkeys(t for t in inputs if t is not None))
+        parts = (self._storages.of_tensor(tensor) for tensor in effects.tensors(list(given)))  # of sparse tensors, too
+        storages = list(dict.fromkeys(t for t in (*inputs, *parts) if t is not None))
         protected = set(storages)
         if residency.evicted:
             values.materialize([(t, t.version) for t in storages], protected)
@@ -75,19 +75,16 @@ class OpRunner:
         for tracked in (*storages, *created):
             tracked.use(self._now)
         if call is not None:
-            self._made(call, results, created, sized=sized_by_data(func, operands))
+            self._made(call, results, created)
         return Ran(out, inputs, results, call if call is not None and call.writes else None, workspace)
 
-    def _made(
-        self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage], *, sized: bool
-    ) -> None:
-        """Enter what a call has made. sized: its data said how large its results are."""
+    def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
+        """Enter what a call has made."""
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
         versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
             tracked.change()
-        made = [] if sized else created  # made again without its data, as on the phantom, it may be of another size
-        call.has_made(results, [(t, t.version) for t in (*versions, *made)])
+        call.has_made(results, [(t, t.version) for t in (*versions, *created)])
 
     def _workspace(self, func: Any, before: int) -> int:
         """The bytes that an op took and gave back while it ran. before: allocated when it began."""
