@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from coopsim.allocators import cuda_caching as cuda_caching
     from coopsim.api import capture as capture
-    from coopsim.api import plot as plot
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
     from coopsim.fit import fit as fit
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
+    from coopsim.plotting import plot as plot
     from coopsim.policies import Policy as Policy
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
@@ -45,7 +45,7 @@ _WHERE = {  # the public names: in which module, and as what
     "sweep": ("coopsim.api", "sweep"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.validate", "validate"),
-    "plot": ("coopsim.api", "plot"),
+    "plot": ("coopsim.plotting", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
     "Trace": ("coopsim.trace", "Trace"),

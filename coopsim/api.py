@@ -16,7 +16,6 @@ from coopsim.types import CoopsimError, Precision
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from coopsim.capture.job import Where
     from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
@@ -152,28 +151,6 @@ def summary(schedule: Schedule, trace: Trace) -> dict[str, Any]:
     of_type("schedule", schedule, Schedule, "coopsim.replay gives one")
     of_type("trace", trace, Trace, "coopsim.load gives one")
     return metrics.with_peak(metrics.summary(schedule), peak_bytes(trace, schedule.header["granule"]))
-
-
-def plot(what: "Schedule | Sequence[Schedule] | Trace | pd.DataFrame", trace: Trace | None = None) -> "Figure":
-    """A matplotlib figure: the memory map of a schedule, or of several of one trace below each other.
-
-    Also the table of a sweep or of a map, as curves or as a map of what fits; and a trace alone, as the bytes that are
-    alive without eviction, by role. trace: what the schedules were made from. CoopsimError for something else, or
-    schedules without addresses.
-    """
-    from coopsim.figures import alive, feasibility, lines, memory_map
-
-    if isinstance(what, Trace):
-        return alive.draw(what)
-    schedules = [what] if isinstance(what, Schedule) else what
-    if isinstance(schedules, list | tuple) and schedules and all(isinstance(s, Schedule) for s in schedules):
-        if trace is None:
-            raise CoopsimError("a schedule is drawn with its trace: plot(schedule, trace)")
-        return memory_map.compare(schedules, trace)
-    if hasattr(what, "columns"):
-        table: Any = what
-        return feasibility.draw(table) if "refined" in table.columns else lines.overview(table)
-    raise CoopsimError(f"there is no figure of a {type(what).__name__}: plot(schedule, trace), or the table of a sweep")
 
 
 def _several(value: Any) -> list[Any]:

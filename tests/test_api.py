@@ -65,9 +65,7 @@ def test_the_issue_s_example(bert: coopsim.Trace) -> None:
     schedule = coopsim.replay(trace, "coop", budget="50%", steps=2)
     assert isinstance(schedule, coopsim.Schedule)
     assert coopsim.validate(schedule, trace) == []
-    figure = coopsim.plot(schedule, trace)
-    assert figure.axes
-    assert "50%" in figure.axes[0].get_title(loc="left")
+    assert "50%" in coopsim.plot(schedule, trace).get_title(loc="left")
     table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "50%"], band=3, steps=1)
     assert len(table) == 12
     assert set(table.policy) == {"coop", "dtr-oneflow"}
@@ -89,9 +87,9 @@ def test_the_summary_has_the_keys_of_json(command) -> None:
 def test_figures_of_what_there_is(tmp_path: Path) -> None:
     trace = coopsim.load("synth:unet:4")
     schedules = [coopsim.replay(trace, policy, "60%", steps=2) for policy in ("coop", "dtr")]
-    assert len(coopsim.plot(schedules, trace).axes) == 2
-    assert coopsim.plot(trace).axes[0].get_ylabel() == "bytes alive (GiB)"
-    assert coopsim.plot(coopsim.sweep(trace, ["coop", "lru"], ["100%", "60%"], steps=1)).axes
+    assert len(coopsim.plot(schedules, trace)) == 2
+    assert coopsim.plot(trace).get_ylabel() == "bytes alive (GiB)"
+    assert len(coopsim.plot(coopsim.sweep(trace, ["coop", "lru"], ["100%", "60%"], steps=1))) == 3
     for wrong in ((schedules[0],), ([],), (3,)):
         with pytest.raises(coopsim.CoopsimError):
             coopsim.plot(*wrong)

@@ -80,6 +80,20 @@ def plot(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--timeline", action="store_true", help="for schedules: draw where the steps' time goes, instead of memory maps"
     )
+    p.add_argument("--policies", metavar="P,P", help="policies to draw, in this order (default: all)")
+    p.add_argument(
+        "--labels",
+        action="append",
+        metavar="P=LABEL,…",
+        help="what to call policies; one with choices (coop:placement=low=Low) in a --labels of its own",
+    )
+    p.add_argument(
+        "--size",
+        default="column",
+        metavar="S",
+        help="column, page, slide, or width and height in inches, such as 6.8x2.2 (default: column)",
+    )
+    p.add_argument("--data", metavar="F.csv", help="also write what is drawn as a table")
     flags_shared.timeline_params(p)
     flags_shared.trace_of_schedule(p)
 

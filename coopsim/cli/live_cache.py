@@ -4,19 +4,13 @@ They are plan files (live/plan_file.py), which hold no code; the ops of a step t
 """
 
 import argparse
-import hashlib
 import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from coopsim.cli.live_script import hosting_of, no_arena
-from coopsim.phantom.build import cache_folder
 from coopsim.progress import note
-
-_MOST = 64  #: files that are kept, the latest ones
-_MOST_BYTES = 256 << 20  #: all together
 
 
 def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) -> dict[str, Any]:
@@ -31,8 +25,8 @@ def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) ->
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
 
-    file = place(*_key(args, arena=arena))
-    trim(file.parent)
+    file = plan_file.place(*_key(args, arena=arena))
+    plan_file.trim(file.parent)
     told |= {"cache": str(file)}
     try:
         head = plan_file.load(file).header if file.exists() else None
@@ -60,26 +54,6 @@ def without_arena(file: str) -> None:
 
     kept = plan_file.load(file)
     plan_file.save(replace(kept, header=replace(kept.header, steady=True)), file)
-
-
-def place(*key: object) -> Path:
-    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr."""
-    folder = cache_folder() / "plans"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
-
-
-def trim(folder: Path) -> None:
-    """Remove the files that were used longest ago, until no more than 64 are left, of 256 MiB."""
-    found = []
-    for file in folder.glob("*.plan"):
-        with suppress(OSError):  # another process has removed it
-            found.append((file.stat().st_mtime_ns, file.stat().st_size, file))
-    left = _MOST_BYTES
-    for i, (_, nbytes, file) in enumerate(sorted(found, reverse=True)):
-        left -= nbytes
-        if i >= _MOST or left < 0:
-            file.unlink(missing_ok=True)
 
 
 def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:

@@ -94,7 +94,7 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
         "on_gpu": steps.header.device == "cuda",
     }
     made = [make.make(signature, head.policy, limit, head.others_bytes, **how) for signature in steps.signatures]
-    has_plans = any(m.signature.schedule is not None for m in made if not m.signature.first)
+    has_plans = any(m.signature.state.schedule is not None for m in made if not m.signature.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
         return _found(args, limit, made, None, arena=arena), None
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
@@ -175,10 +175,10 @@ def _kind(m: "Made") -> dict[str, Any]:
         "first": m.signature.first,
         "ops": m.signature.trace.n_ops,
         "peak_bytes": m.peak_bytes,
-        "planned": m.signature.schedule is not None,
+        "planned": m.signature.state.schedule is not None,
         "predicted_overhead": m.time.overhead if m.time else None,
         "predicted_ns": m.time.row() if m.time else None,
-        "unplanned": m.signature.why,
+        "unplanned": m.signature.state.why,
         "lower_bound_bytes": m.least.nbytes,
         "lower_bound_op": m.least.op,
         "lower_bound_by_role": m.least.held,

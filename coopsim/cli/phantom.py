@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
     )
     if is_gate:
-        return phantom_gate.run(args, script)
+        return phantom_gate.run(args, replace(script, replay_steps=args.replay_steps, lengths=args.lengths or ""))
     if args.compile_budget is not None:
         from coopsim.cli import phantom_compile
 
@@ -66,15 +66,19 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import phantom_fewest
 
         return phantom_fewest.run(args, script)
+    not_replayed = ""
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if is_long:
             report, verdict = phantom_long.run(
                 args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
             )
-            report = replace(report, replay=None if verdict is None else verdict.to_dict())
-            if verdict is not None and args.figure is not None:
-                phantom_long.draw(verdict, args.figure)
+            if isinstance(verdict, str):
+                not_replayed = verdict
+            else:
+                report = replace(report, replay=verdict.to_dict())
+                if args.figure is not None:
+                    phantom_long.draw(verdict, args.figure)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
@@ -97,8 +101,8 @@ def run(args: argparse.Namespace) -> int:
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
     if report.interrupted:
         raise KeyboardInterrupt
-    if report.host_ran_out:
-        raise CoopsimError(report.host_ran_out)
+    if report.host_ran_out or not_replayed:
+        raise CoopsimError(report.host_ran_out or f"nothing is replayed: {not_replayed}")
     runs_out = report.outcome == "oom" or (report.replay and report.replay["runs_out"])
     return 3 if runs_out else 0
 

@@ -15,7 +15,7 @@ def rows(report: "Report") -> list[tuple[str, str]]:
         return []
     rate = grown["bytes_per_step"]
     what = f"{human(rate)} per step" if rate else "an autograd graph, in the host's memory,"
-    found = [("grows", f"{what} from step {grown['first']} to {grown['last']}{_end(report, grown)}")]
+    found = [("grows", f"{what} from step {grown['first']} to {grown['last']}{_end(report)}")]
     found += [("", f"{human(one['bytes_per_step']):>10}  {_made(one)}") for one in grown["held"]]
     found += [("kept by" if i == 0 else "", _kept(one)) for i, one in enumerate(grown["kept_in"])]
     if rate and not grown["kept_in"]:
@@ -25,11 +25,9 @@ def rows(report: "Report") -> list[tuple[str, str]]:
     return found
 
 
-def _end(report: "Report", grown: dict[str, Any]) -> str:
-    if report.outcome == "oom" or not grown["bytes_per_step"]:
-        return ""
-    left = report.memory_bytes - report.peak_device_bytes
-    return f"; at that rate the card is full after some {grown['last'] + left // grown['bytes_per_step']} steps"
+def _end(report: "Report") -> str:
+    full = report.full_after(report.memory_bytes) if report.outcome != "oom" else None
+    return "" if full is None else f"; at that rate the card is full after some {full} steps"
 
 
 def _made(one: dict[str, Any]) -> str:

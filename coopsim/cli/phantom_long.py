@@ -38,25 +38,42 @@ def is_asked_for(args: argparse.Namespace) -> bool:
 
 def run(
     args: argparse.Namespace, script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
-) -> tuple["Report", "LongVerdict | None"]:
+) -> tuple["Report", "LongVerdict | str"]:
     """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
 
     Of a job of several ranks that ran, all are replayed; report and verdict are of the one that runs out first, or
-    else takes most. The verdict is None if the run was interrupted. Raises CoopsimError if nothing can be replayed.
+    else takes most. Instead of a verdict there is "" if the run was interrupted, and the reason if nothing can be
+    replayed.
     """
-    from coopsim.longrun.run import LongRun
-    from coopsim.longrun.verdict import judge
     from coopsim.script.memory import ENDLESS
-    from coopsim.script.running import longer
 
     file = folder / "steps"
     report = report_of(script, file)
     if report.interrupted:
-        return report, None
+        return report, ""
     enough = report
     if report.outcome == "oom":
         note("out of memory: running it again on a card without end, for the replay")
         enough = report_of(script.with_memory(ENDLESS), file)
+    try:
+        return _replayed(args, script, report, enough, report_of, file)
+    except CoopsimError as e:
+        return report, str(e)
+
+
+def _replayed(
+    args: argparse.Namespace,
+    script: "Script",
+    report: "Report",
+    enough: "Report",
+    report_of: Callable[["Script", Path], "Report"],
+    file: Path,
+) -> tuple["Report", "LongVerdict"]:
+    """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
+    from coopsim.longrun.run import LongRun
+    from coopsim.longrun.verdict import judge
+    from coopsim.script.running import longer
+
     lengths = None if args.lengths is None else Path(args.lengths)
     of = longer.recorded(enough, file)
     runs = [LongRun(recorded, lengths, args.replay_steps) for _, recorded in of]
@@ -71,7 +88,7 @@ def run(
 
     def again(times: int) -> "RecordedSteps":
         note(f"running it again with some batches in {times} micro-batches, for the replay")
-        own = folder / f"steps-{times}"
+        own = file.with_name(f"steps-{times}")
         [(_, recorded)] = longer.recorded(report_of(longer.divided(script, times, rank), own), own)
         return recorded
 

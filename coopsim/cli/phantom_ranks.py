@@ -1,5 +1,6 @@
 """What `coopsim phantom run` prints about a job of several ranks."""
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from coopsim import budget
@@ -7,6 +8,9 @@ from coopsim.text import human
 
 if TYPE_CHECKING:
     from coopsim.script import Report
+
+
+_WIDTH = 96  #: of a line of kinds
 
 
 def several(ranks: str | None) -> bool:
@@ -22,11 +26,12 @@ def nccl_bytes(given: str | None) -> int | None:
 
 
 def by_kind(report: "Report") -> list[tuple[str, str]]:
-    """Return the row on what a rank's memory is used for; [] for a program without ranks."""
-    if not report.ranks or not any(report.peak_by_kind.values()):
+    """Return the rows on what the memory at the peak is used for; [] if that is not known."""
+    if not any(report.peak_by_kind.values()):
         return []
     kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
-    return [("of it", ", ".join(f"{kind.replace('_', ' ')} {human(nbytes)}" for kind, nbytes in kinds.items()))]
+    text = ", ".join(f"{kind.replace('_', ' ')} {human(nbytes)}" for kind, nbytes in kinds.items())
+    return [("" if i else "of it", line) for i, line in enumerate(textwrap.wrap(text, _WIDTH))]
 
 
 def rows(report: "Report") -> list[tuple[str, str]]:

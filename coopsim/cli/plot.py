@@ -6,7 +6,7 @@ steps' time goes instead.
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import trace_of
@@ -15,20 +15,27 @@ from coopsim.trace import load_trace
 from coopsim.trace.file import read_parquet
 from coopsim.types import CoopsimError
 
+if TYPE_CHECKING:
+    from coopsim.figures.choice import PolicyChoice
+
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import figures
+    from coopsim import figures, plotting
+    from coopsim.figures.style import size
     from coopsim.schedule import load
 
-    formats = tuple(args.format.split(","))
-    out = Path(args.output)
-    params = timeline_params(args)
+    out, params, choice = Path(args.output), timeline_params(args), _choice(args)
+    size(args.size)
+    look: dict[str, Any] = {"formats": tuple(args.format.split(",")), "size": args.size}
     drawn: list[Path] = []
+    data: list[Any] = []
     by_trace: dict[str, list[Any]] = {}
     traces: dict[str, Any] = {}
     for name in args.file:
         if params is None and not Path(name).exists():  # perhaps the name of a trace that comes with coopsim
-            drawn += figures.plot_trace(load_trace(name), out, formats)
+            trace = load_trace(name)
+            drawn += figures.plot_trace(trace, out, **look)
+            data.append(lambda trace=trace: plotting.data_of(trace))
             continue
         table, header = read_parquet(name, "schedule, sweep or trace")
         if "schedule_version" in header:
@@ -36,27 +43,57 @@ def run(args: argparse.Namespace) -> int:
             trace = trace_of(schedule, args.trace, name)
             traces[trace.content_hash] = trace
             by_trace.setdefault(trace.content_hash, []).append(schedule)
-            if params is None:
-                drawn += figures.plot_schedule(schedule, trace, out, formats)
-        elif "map" in header and params is None:
-            drawn += figures.plot_map(table.to_pandas(), out, formats)
         elif "sweep_version" in header and params is None:
-            drawn += figures.plot_sweep(table.to_pandas(), out, formats, search_time=args.search_time)
+            df = table.to_pandas()
+            if "map" in header:
+                drawn += figures.plot_map(df, out, choice=choice, **look)
+            else:
+                drawn += figures.plot_sweep(df, out, search_time=args.search_time, choice=choice, **look)
+            data.append(lambda df=df: plotting.data_of(df, choice=choice))
         elif "schema_version" in header and params is None:
-            drawn += figures.plot_trace(load_trace(name), out, formats)
+            trace = load_trace(name)
+            drawn += figures.plot_trace(trace, out, **look)
+            data.append(lambda trace=trace: plotting.data_of(trace))
         elif "sweep_version" in header:
             raise CoopsimError(f"{name}: a sweep's table has no actions to time; --timeline takes schedules")
         else:
             raise CoopsimError(f"{name}: neither a schedule nor the table of a sweep or map, nor a trace")
-    for content_hash, schedules in by_trace.items():
+    for content_hash, several in by_trace.items():
         trace = traces[content_hash]
+        schedules = plotting.chosen(several, choice)
         if params is not None:
-            drawn += figures.plot_time([_timed(s, trace, params) for s in schedules], trace, out, formats)
-        elif len(schedules) > 1 and out.suffix == "":
-            drawn += figures.plot_comparison(schedules, trace, out, formats)
+            bars = [_timed(s, trace, params) for s in schedules]
+            drawn += figures.plot_time(bars, trace, out, choice=choice, **look)
+            data.append(lambda bars=bars: figures.time.data(bars))
+            continue
+        for schedule in schedules:
+            drawn += figures.plot_schedule(schedule, trace, out, choice=choice, **look)
+        if len(schedules) > 1 and out.suffix == "":
+            drawn += figures.plot_comparison(schedules, trace, out, choice=choice, **look)
+        data.append(lambda schedules=schedules, trace=trace: plotting.data_of(schedules, trace))
+    if args.data:
+        if len(data) > 1:
+            raise CoopsimError("--data writes one table: plot one sweep, one map, one trace, or schedules of one trace")
+        plotting.write_data(data[0](), args.data)
+        drawn.append(Path(args.data))
     for path in drawn:
         note(f"wrote {path}")
     return 0
+
+
+def _choice(args: argparse.Namespace) -> "PolicyChoice":
+    """Which policies are drawn, and what they are called. CoopsimError for a label without a policy."""
+    from coopsim import policies
+    from coopsim.figures.choice import PolicyChoice
+
+    labels = {}
+    for text in args.labels or []:
+        for pair in [text] if ":" in text else text.split(","):
+            name, is_pair, label = pair.rpartition("=")
+            if not (is_pair and name and label):
+                raise CoopsimError(f"--labels: {pair!r} is not POLICY=LABEL, such as coop=Ours")
+            labels[name.strip()] = label.strip()
+    return PolicyChoice(policies.split(args.policies) if args.policies else (), labels=labels)
 
 
 def _timed(schedule: Any, trace: Any, params: Any) -> Any:

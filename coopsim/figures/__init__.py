@@ -4,7 +4,7 @@ Importing this costs nothing: matplotlib and pandas come in when the first figur
 set.
 """
 
-from coopsim.figures import feasibility, lines, memory_map
+from coopsim.figures import feasibility, lines, memory_map, time
 from coopsim.figures.output import FORMATS, save
 from coopsim.figures.plot import plot_comparison, plot_map, plot_schedule, plot_sweep, plot_time, plot_trace
 
@@ -20,4 +20,5 @@ __all__ = [
     "plot_time",
     "plot_trace",
     "save",
+    "time",
 ]

@@ -1,20 +1,26 @@
 """The bytes that are alive in a step without eviction, by role, against GPU time."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from coopsim.figures import output, style
 from coopsim.types import GIB
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from coopsim.trace import Trace
 
 
-def draw(trace: "Trace", *, size: str = "column") -> "Figure":
-    """What the trace holds at each time, in GiB: what stays below, activations above. size: `column` or `slide`."""
+def draw(trace: "Trace", *, size: style.Size = "column", axes: "Sequence[Axes] | None" = None) -> "Figure":
+    """What the trace holds at each time, in GiB: what stays below, activations above.
+
+    size: `column`, `slide`, or width and height in inches. axes: one of a figure of one's own.
+    """
     import numpy as np
-    from matplotlib.figure import Figure
 
     from coopsim.trace.measure import live_bytes_by_role
 
@@ -22,9 +28,10 @@ def draw(trace: "Trace", *, size: str = "column") -> "Figure":
     alive = live_bytes_by_role(trace)
     roles = [role for role in looks if role in alive]
     ends_ms = np.append(0, trace.cost_ns.cumsum()) / 1e6
-    with style.applied(size):
-        figure = Figure(figsize=(s["map_width_in"], 1.15 * s["height_in"]), layout="constrained")
-        ax = figure.add_subplot()
+    with nullcontext() if axes else style.applied(size):
+        if axes is None:
+            axes = [style.figure(size, s["map_width_in"], 1.15 * s["height_in"]).add_subplot()]
+        (ax,) = axes
         base = np.zeros(trace.n_ops + 1)
         for role in roles:
             top = base + np.append(alive[role], alive[role][-1]) / GIB
@@ -34,5 +41,16 @@ def draw(trace: "Trace", *, size: str = "column") -> "Figure":
         title = f"{trace.label}: {base.max():.2f} GiB at the peak, without eviction"
         ax.set_title("\n".join(filter(None, (title, output.of_trace(trace)))), loc="left")
         handles, labels = ax.get_legend_handles_labels()
+        figure: Any = ax.get_figure(root=True)
         figure.legend(handles[::-1], labels[::-1], loc="outside right center")
-    return figure
+        style.finish(figure, size)
+    return figure  # type: ignore[no-any-return]
+
+
+def data(trace: "Trace") -> "pd.DataFrame":
+    """What is drawn: a row per op, with the time at which it ends in ms, and the bytes alive by role."""
+    import pandas as pd
+
+    from coopsim.trace.measure import live_bytes_by_role
+
+    return pd.DataFrame({"end_ms": trace.cost_ns.cumsum() / 1e6, **live_bytes_by_role(trace)})

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from coopsim.grouping import grouping
+from coopsim.grouping import Grouping, grouping
 from coopsim.types import CoopsimError, Outcome
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ class Series(NamedTuple):
 
 
 def check(df: "pd.DataFrame") -> "pd.DataFrame":
-    """The table, each trace under a label of its own, if it is a sweep's and has rows; CoopsimError if not."""
+    """The table, if it is a sweep's and has rows; CoopsimError if not."""
     absent = [column for column in _NEEDED if column not in df.columns]
     if absent:
         raise CoopsimError(f"not the table of a sweep (columns missing: {', '.join(absent)})")
     if df.empty:
         raise CoopsimError("the sweep's table has no rows")
-    return grouping(df).table
+    return df
 
 
-def series(df: "pd.DataFrame") -> "dict[Series, pd.DataFrame]":
+def series(df: "pd.DataFrame | Grouping") -> "dict[Series, pd.DataFrame]":
     """The rows of each curve. A setting that takes several values for one trace makes a curve of its own for each."""
-    found = grouping(df)
+    found = df if isinstance(df, Grouping) else grouping(df)
     divided = found.groups("policy", *found.varying)
     return {Series(str(s["policy"]), found.variant(s)): rows for s, rows in divided}
 

@@ -1,13 +1,17 @@
 """A feasibility map: budgets across, one row per policy; colour is overhead where it fits, grey where it does not."""
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from coopsim.feasibility import Tried, feasibility
 from coopsim.figures import output, style
 from coopsim.figures.bands import Series, check, series
-from coopsim.types import Outcome
+from coopsim.figures.choice import ALL, PolicyChoice
+from coopsim.grouping import grouping
+from coopsim.types import CoopsimError, Outcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,38 +25,49 @@ _TICKS = (1, 1.1, 1.2, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 _ROW = 0.84  # of the distance between two rows
 
 
-def draw(df: "pd.DataFrame", *, size: str = "column") -> "Figure":
+def draw(
+    df: "pd.DataFrame",
+    *,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+    axes: "Sequence[Axes] | None" = None,
+) -> "Figure":
     """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, if there are several).
 
     A cell reaches half way to the budgets beside it. A triangle marks the smallest budget from which all larger ones
-    fit, and stands in figures at the right. size: `column` or `slide`. CoopsimError for a table that is no sweep's.
+    fit, and stands in figures at the right. size: `column`, `slide`, or width and height in inches. axes: of a figure
+    of one's own, one per trace. CoopsimError for a table that is no sweep's.
     """
-    from matplotlib.figure import Figure
-
-    df = check(df)
-    traces = list(dict.fromkeys(df["trace"]))
-    curves = series(df)
-    order = list(dict.fromkeys(df["policy"]))  # as given, as in the table
-    names = sorted(curves, key=lambda s: (order.index(s.policy), s.variant))
-    with style.applied(size):
+    found = grouping(choice.rows(check(df)))
+    table = found.table
+    traces = list(dict.fromkeys(table["trace"]))
+    curves = series(found)
+    order = choice.names(df["policy"], list(dict.fromkeys(df["policy"])))  # as given, as in the table
+    names = sorted(curves, key=lambda s: order.index(s.policy))
+    looks = choice.looks(df["policy"])
+    if axes is not None and len(axes) != len(traces):
+        raise CoopsimError(f"{len(axes)} axes are given for a panel per trace: {', '.join(traces)}")
+    with nullcontext() if axes else style.applied(size):
         s = style.size(size)
         row = 2.4 * s["font_pt"] / 72
-        heights = [row * len(names)] * len(traces)
-        high = sum(heights) + row * (1.9 * len(traces) + 4.2)
-        figure = Figure(figsize=(s["width_in"] * 1.15, high), layout="constrained")
-        axes: Any = figure.subplots(len(traces), 1, squeeze=False, sharex=True).ravel().tolist()
-        colors = _colors(df)
+        high = row * (len(names) * len(traces) + 1.9 * len(traces) + 4.2)
+        if axes is None:
+            drawn = style.figure(size, s["width_in"] * 1.15, high)
+            axes = drawn.subplots(len(traces), 1, squeeze=False, sharex=True).ravel().tolist()
+        figure: Any = axes[0].get_figure(root=True)
+        colors = _colors(table)
         for ax, trace in zip(axes, traces, strict=True):
             rows = {name: curves[name][curves[name]["trace"] == trace] for name in names}
-            _panel(ax, rows, colors)
-            unit = _bytes_axis(ax, df[df["trace"] == trace])
+            _panel(ax, rows, colors, looks)
+            unit = _bytes_axis(ax, table[table["trace"] == trace])
             ax.set_title(f"{trace}, budget in {unit}", loc="left")
         top = axes[0]
-        place = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
+        place: Any = {"xy": (1.02, 1.0), "xycoords": "axes fraction", "xytext": (0, 1.5 * s["font_pt"])}
         top.annotate(_SAFE, **place, textcoords="offset points", va="bottom", linespacing=0.95, fontsize="small")
-        axes[-1].set_xlabel("\n".join(filter(None, (_RATIO, output.of_table(df)))))
-        _key(figure, axes, df, colors)
-    return figure
+        axes[-1].set_xlabel("\n".join(filter(None, (_RATIO, output.of_table(table)))))
+        _key(figure, axes, table, colors)
+        style.finish(figure, size)
+    return figure  # type: ignore[no-any-return]
 
 
 def _colors(df: "pd.DataFrame") -> Any:
@@ -83,8 +98,7 @@ def _bytes_axis(ax: "Axes", rows: "pd.DataFrame") -> str:
     return name
 
 
-def _panel(ax: "Axes", rows: "dict[Series, pd.DataFrame]", colors: Any) -> None:
-    looks = style.policies(name.policy for name in rows)
+def _panel(ax: "Axes", rows: "dict[Series, pd.DataFrame]", colors: Any, looks: dict[str, style.Look]) -> None:
     for k, (_, group) in enumerate(rows.items()):
         if len(group):
             _row(ax, len(rows) - 1 - k, group.sort_values("memory_ratio"), colors)
@@ -158,7 +172,7 @@ def _failed(outcome: str) -> dict[str, Any]:
     return {"facecolor": look.color, "hatch": look.marker or None, "edgecolor": "#6E6E6E", "linewidth": 0}
 
 
-def _key(figure: "Figure", axes: "list[Axes]", df: "pd.DataFrame", colors: Any) -> None:
+def _key(figure: "Figure", axes: "Sequence[Axes]", df: "pd.DataFrame", colors: Any) -> None:
     """The scale of overhead, and what else the picture shows."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

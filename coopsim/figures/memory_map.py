@@ -1,26 +1,27 @@
 """The memory map of a schedule: addresses against GPU time for one step, and what lies where."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coopsim.figures import copies as copying
-from coopsim.figures import output, style
+from coopsim.figures import output, style, ticks
 from coopsim.figures.cells import FREE, cells, largest_stretch
+from coopsim.figures.choice import ALL, PolicyChoice
 from coopsim.figures.residences import ROLES, Residences, residences
 from coopsim.text import human, overhead
 from coopsim.types import Action, CoopsimError, Outcome, Phase
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from coopsim.schedule import Schedule
     from coopsim.trace import Trace
 
-_BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_TIME = ((1e6, "ms"), (1e3, "µs"))
 _TICK = "#000000"
 _ROWS, _COLUMNS = 200, 600  # cells of a map of one schedule
 _HOST, _ENGINES = 0.22, 0.14  # heights of what is below a map of a schedule with copies, as parts of the map's
@@ -31,43 +32,79 @@ _HOW_TO_READ = (
 )
 
 
-def draw(schedule: "Schedule", trace: "Trace", *, step: int | None = None, size: str = "column") -> "Figure":
+def draw(
+    schedule: "Schedule",
+    trace: "Trace",
+    *,
+    step: int | None = None,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+) -> "Figure":
     """One step of a schedule as a map: address against GPU time since the step began, in the units that fit.
 
-    step: from 0; None for the last one that the schedule has. size: `column` or `slide`. Colours are roles, what an op
-    run again has made has one of its own; a black tick ends the residency of an evicted value. A cell of the drawn
-    grid shows what most of it holds, and large tensors are outlined. At the right: the longest run of memory without
-    parameters, buffers and optimizer state when the backward pass begins. If the schedule may offload, the bytes on the
-    host and the two copy engines are below. CoopsimError as from `residences`.
+    step: from 0; None for the last one that the schedule has. size: `column`, `slide`, or width and height in inches.
+    Colours are roles, what an op run again has made has one of its own; a black tick ends the residency of an evicted
+    value. A cell of the drawn grid shows what most of it holds, and large tensors are outlined. At the right: the
+    longest run of memory without parameters, buffers and optimizer state when the backward pass begins. If the schedule
+    may offload, the bytes on the host and the two copy engines are below. CoopsimError as from `residences`.
     """
-    return _figure([schedule], trace, step, size)
+    return _figure([schedule], trace, step, size, choice)
 
 
 def compare(
-    schedules: "Sequence[Schedule]", trace: "Trace", *, step: int | None = None, size: str = "column"
+    schedules: "Sequence[Schedule]",
+    trace: "Trace",
+    *,
+    step: int | None = None,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+    axes: "Sequence[Axes] | None" = None,
 ) -> "Figure":
-    """The same step of several schedules of one trace, a row each, on the same axes; the rest as in `draw`."""
+    """The same step of several schedules of one trace, a row each, on the same axes; the rest as in `draw`.
+
+    axes: of a figure of one's own, one per schedule; copies to the host are not drawn there.
+    """
     if not schedules:
         raise CoopsimError("there is no schedule to draw")
-    return _figure(schedules, trace, step, size)
+    if axes is not None and len(axes) != len(schedules):
+        raise CoopsimError(f"{len(axes)} axes are given for {len(schedules)} schedules, a panel each")
+    return _figure(schedules, trace, step, size, choice, axes)
 
 
-def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, size: str) -> "Figure":
-    from matplotlib.figure import Figure
+def data(schedule: "Schedule", trace: "Trace", step: int | None = None) -> "pd.DataFrame":
+    """What is drawn: a row per residency, with address and bytes, begin and end in ns since the step began, role."""
+    import pandas as pd
 
+    r = residences(schedule, trace, step)
+    columns = ("address", "bytes", "begin_ns", "end_ns", "storage", "op", "recomputed", "evicted")
+    about = {"policy": schedule.header["policy"], "budget_bytes": schedule.header["budget_bytes"], "step": r.step}
+    return pd.DataFrame(about | {c: getattr(r, c) for c in columns} | {"role": [ROLES[k] for k in r.role]})
+
+
+def _figure(
+    schedules: "Sequence[Schedule]",
+    trace: "Trace",
+    step: int | None,
+    size: style.Size,
+    choice: PolicyChoice,
+    axes: "Sequence[Axes] | None" = None,
+) -> "Figure":
     residencies = [residences(s, trace, step) for s in schedules]
     alone = len(schedules) == 1
     same_budget = len({x.header["budget_bytes"] for x in schedules}) == 1
     longest = max(r.length_ns for r in residencies)
     largest = max(int(x.header["budget_bytes"]) for x in schedules)
     s = style.size(size)
-    copies = copying.copies(schedules[0], residencies[0].began_ns, longest) if alone else None
+    copies = copying.copies(schedules[0], residencies[0].began_ns, longest) if alone and axes is None else None
     heights = [1.0] * len(schedules) + [_HOST, _ENGINES] * (copies is not None)
     height = s["map_height_in"] * (sum(heights) if alone else 0.55 * len(schedules) + 0.15)
-    with style.applied(size):
-        figure = Figure(figsize=(s["map_width_in"], height), layout="constrained")
-        grid = figure.subplots(len(heights), 1, height_ratios=heights, sharex=True, sharey=not alone, squeeze=False)
-        axes = grid.ravel().tolist()
+    with nullcontext() if axes else style.applied(size):
+        whole = axes is not None or "whole_width_in" in s
+        if axes is None:
+            drawn = style.figure(size, s["map_width_in"], height)
+            grid = drawn.subplots(len(heights), 1, height_ratios=heights, sharex=True, sharey=not alone, squeeze=False)
+            axes = grid.ravel().tolist()
+        figure: Any = axes[0].get_figure(root=True)
         if copies is not None:
             copying.draw_host(axes[1], copies, longest)
             copying.draw_engines(axes[2], copies)
@@ -76,21 +113,21 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
             _map(ax, r, budget_bytes, _ROWS if alone else _ROWS * 3 // 5, s)
             _stretch(ax, r, budget_bytes)
             if alone:
-                title = _title(schedule, trace, r)
+                title = _title(schedule, trace, r, choice, short=whole)
             else:
                 budget = "" if same_budget else f", {_budget(schedule, trace)}"
-                title = f"{_name(schedule)}{budget}: {_figures(schedule)}"
+                title = f"{_name(schedule, choice)}{budget}: {_figures(schedule)}"
             ax.set_title(title, loc="left", pad=1.8 * s["font_pt"])
         axes[0].set_xlim(0, longest)
         axes[0].set_ylim(0, 1.02 * largest)
-        _times(axes[-1], longest)
-        _units(axes[0], largest)
+        ticks.times(axes[-1], longest)
+        ticks.units(axes[0], largest)
         if copies is not None:
-            _units(axes[1], int(copies.host_bytes.max(initial=1)), ticks=2)
-            axes[1].set_ylabel(f"host ({_unit(_BYTES, int(copies.host_bytes.max(initial=1)))[1]})")
+            ticks.units(axes[1], int(copies.host_bytes.max(initial=1)), ticks=2)
+            axes[1].set_ylabel(f"host ({ticks.unit_of(ticks.BYTES, int(copies.host_bytes.max(initial=1)))[1]})")
         number = f"{residencies[0].step + 1} of {_steps(schedules[0])}"
-        axes[-1].set_xlabel(f"GPU time since the start of step {number} ({_unit(_TIME, longest)[1]})")
-        address = f"address ({_unit(_BYTES, largest)[1]})"
+        axes[-1].set_xlabel(f"GPU time since the start of step {number} ({ticks.unit_of(ticks.TIME, longest)[1]})")
+        address = f"address ({ticks.unit_of(ticks.BYTES, largest)[1]})"
         if alone:
             axes[0].set_ylabel(address)
         else:
@@ -104,33 +141,11 @@ def _figure(schedules: "Sequence[Schedule]", trace: "Trace", step: int | None, s
             handles=_legend(schedules, residencies),
             loc="outside lower center",
             ncols=5,
-            title=_HOW_TO_READ,
+            title="" if whole else _HOW_TO_READ,
             alignment="left",
         )
-    return figure
-
-
-def _unit(units: tuple[tuple[float, str], ...], most: float) -> tuple[float, str]:
-    """The largest unit that `most` has one of, or the smallest there is."""
-    return next((u for u in units if most >= u[0]), units[-1])
-
-
-def _times(ax: "Axes", longest: int) -> None:
-    """Ticks at simple multiples of the unit of time that fits; the axis itself is in ns."""
-    _ticks(ax.xaxis, _unit(_TIME, longest)[0], longest, 8)
-
-
-def _units(ax: "Axes", largest: int, ticks: int = 8) -> None:
-    """Ticks at simple multiples of the unit that fits; the axis itself is in bytes."""
-    _ticks(ax.yaxis, _unit(_BYTES, largest)[0], largest, ticks)
-
-
-def _ticks(axis: Any, unit: float, most: float, count: int) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    ticks = MaxNLocator(nbins=count, steps=[1, 2, 5, 10]).tick_values(0, most / unit)
-    axis.set_ticks([t * unit for t in ticks if 0 <= t <= most / unit])
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
+        style.finish(figure, size)
+    return figure  # type: ignore[no-any-return]
 
 
 def _map(ax: "Axes", r: Residences, budget: int, rows: int, s: dict[str, float]) -> None:
@@ -165,7 +180,7 @@ def _stretch(ax: "Axes", r: Residences, budget: int) -> None:
     across = ax.get_yaxis_transform()
     bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", (1.015, low), (1.015, high), xycoords=across, arrowprops=bracket, annotation_clip=False)
-    unit, name = _unit(_BYTES, high - low)
+    unit, name = ticks.unit_of(ticks.BYTES, high - low)
     text = f"longest run\nwithout parameters:\n{(high - low) / unit:.1f} {name}"
     ax.text(1.035, (low + high) / 2, text, transform=across, va="center", fontsize="small")
 
@@ -231,9 +246,9 @@ def _steps(schedule: "Schedule") -> int:
     return int(schedule.header["steps"])
 
 
-def _name(schedule: "Schedule") -> str:
+def _name(schedule: "Schedule", choice: PolicyChoice) -> str:
     policy = str(schedule.header["policy"])
-    return style.policies([policy])[policy].label
+    return choice.labels.get(policy, style.policies([policy])[policy].label)
 
 
 def _budget(schedule: "Schedule", trace: "Trace", *, of_what: bool = False) -> str:
@@ -258,10 +273,12 @@ def _figures(schedule: "Schedule") -> str:
     return f"overhead {overhead(row['overhead'])}, {fragmentation} over {_count(_steps(schedule), 'step')}"
 
 
-def _title(schedule: "Schedule", trace: "Trace", r: Residences) -> str:
+def _title(schedule: "Schedule", trace: "Trace", r: Residences, choice: PolicyChoice, *, short: bool) -> str:
     evictions = (schedule.action == Action.EVICT) & (schedule.step == r.step)
+    if short:
+        return f"{_name(schedule, choice)} · {trace.label}, budget {_budget(schedule, trace)}; {_figures(schedule)}"
     return (
-        f"{_name(schedule)} · {trace.label}, budget {_budget(schedule, trace, of_what=True)}\n"
+        f"{_name(schedule, choice)} · {trace.label}, budget {_budget(schedule, trace, of_what=True)}\n"
         f"{_figures(schedule)}; {_count(int(evictions.sum()), 'eviction')} in this step\n"
         f"{output.of_schedule(schedule, trace)}"
     )

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopsim.figures import alive, feasibility, lines, memory_map, output, time
+from coopsim.figures import alive, feasibility, lines, memory_map, output, style, time
+from coopsim.figures.choice import ALL, PolicyChoice
 from coopsim.figures.output import FORMATS, check_formats, save
 from coopsim.types import CoopsimError
 
@@ -17,14 +18,24 @@ if TYPE_CHECKING:
     from coopsim.trace import Trace
 
 
-def plot_schedule(schedule: "Schedule", trace: "Trace", out: Path, formats: Iterable[str] = ("png",)) -> list[Path]:
+def plot_schedule(
+    schedule: "Schedule",
+    trace: "Trace",
+    out: Path,
+    formats: Iterable[str] = ("png",),
+    *,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+) -> list[Path]:
     """Draw the schedule's memory map. Returns the files written.
 
     out: a folder (made if need be), where the map is named after trace, policy and budget; or a file, whose suffix
     then says the format. CoopsimError for an unsupported format, or a schedule that has no addresses or is of another
     trace.
     """
-    return _write(memory_map.draw(schedule, trace), _targets(out, _name(schedule, trace), formats))
+    return _write(
+        memory_map.draw(schedule, trace, size=size, choice=choice), _targets(out, _name(schedule, trace), formats)
+    )
 
 
 def _name(schedule: "Schedule", trace: "Trace") -> str:
@@ -45,16 +56,27 @@ def plot_comparison(
     trace: "Trace",
     out: Path,
     formats: Iterable[str] = ("png",),
+    *,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
 ) -> list[Path]:
     """Draw the memory maps of several schedules of one trace below each other. Returns the files written, as above."""
-    figure = memory_map.compare(schedules, trace)
+    figure = memory_map.compare(schedules, trace, size=size, choice=choice)
     return _write(figure, _targets(out, f"memory-maps_{trace.label}", formats))
 
 
-def plot_time(bars: "Sequence[time.Bar]", trace: "Trace", out: Path, formats: Iterable[str] = ("png",)) -> list[Path]:
+def plot_time(
+    bars: "Sequence[time.Bar]",
+    trace: "Trace",
+    out: Path,
+    formats: Iterable[str] = ("png",),
+    *,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+) -> list[Path]:
     """Draw where the time of several schedules of one trace goes. Returns the files written, as above."""
     title = ", ".join(filter(None, (trace.label, output.of_trace(trace))))
-    figure = time.draw(bars, title=title)
+    figure = time.draw(bars, title=title, size=size, choice=choice)
     return _write(figure, _targets(out, f"time_{trace.label}", formats))
 
 
@@ -64,6 +86,8 @@ def plot_sweep(
     formats: Iterable[str] = ("png",),
     *,
     search_time: bool = False,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
 ) -> list[Path]:
     """Draw a sweep's table: overhead, fragmentation, search, and an overview; with `search_time` the wall time, too.
 
@@ -71,27 +95,36 @@ def plot_sweep(
     suffix. CoopsimError for an unsupported format or a table that is no sweep's.
     """
     targets = _targets(out, "overview", formats)
-    written = _write(lines.overview(df), targets)
+    written = _write(lines.overview(df, size=size, choice=choice), targets)
     if Path(out).suffix.lower().removeprefix(".") in FORMATS:
         return written
     timed = search_time and "search_ns" in df.columns and (df["search_ns"].fillna(0) > 0).any()
     for what in lines.QUANTITIES:
         if what != "search_time" or timed:
-            written += _write(lines.draw(df, what), _targets(out, what, formats))
+            written += _write(lines.draw(df, what, size=size, choice=choice), _targets(out, what, formats))
     return written
 
 
-def plot_map(df: "pd.DataFrame", out: Path, formats: Iterable[str] = ("png",)) -> list[Path]:
+def plot_map(
+    df: "pd.DataFrame",
+    out: Path,
+    formats: Iterable[str] = ("png",),
+    *,
+    size: style.Size = "column",
+    choice: PolicyChoice = ALL,
+) -> list[Path]:
     """Draw a feasibility map. Returns the files written.
 
     out: a folder (made if need be); or a file, whose suffix then says the format. CoopsimError as in plot_sweep.
     """
-    return _write(feasibility.draw(df), _targets(out, "feasibility", formats))
+    return _write(feasibility.draw(df, size=size, choice=choice), _targets(out, "feasibility", formats))
 
 
-def plot_trace(trace: "Trace", out: Path, formats: Iterable[str] = ("png",)) -> list[Path]:
+def plot_trace(
+    trace: "Trace", out: Path, formats: Iterable[str] = ("png",), *, size: style.Size = "column"
+) -> list[Path]:
     """Draw a trace's bytes by role over a step without eviction. Returns the files written, as above."""
-    return _write(alive.draw(trace), _targets(out, f"bytes_{trace.label}", formats))
+    return _write(alive.draw(trace, size=size), _targets(out, f"bytes_{trace.label}", formats))
 
 
 def _targets(out: Path, name: str, formats: Iterable[str]) -> list[Path]:

@@ -1,15 +1,19 @@
 """How figures look: colours, markers and names of policies and roles, and sizes, from style.toml."""
 
+import re
 import tomllib
+import warnings
 import zlib
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.errors import unknown
+from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +61,12 @@ def policies(names: Iterable[str]) -> dict[str, Look]:
     return found
 
 
+def palette() -> list[Look]:
+    """Looks that differ, for what is no policy."""
+    looks = [Look("", look["color"], look["marker"]) for look in (*_style()["policy"].values(), *_style()["spare"])]
+    return list({look.color: look for look in looks}.values())
+
+
 def order(names: Iterable[str]) -> list[str]:
     """Policies in the order of the legend: as in style.toml, then the others by name."""
     known = list(_style()["policy"])
@@ -80,16 +90,73 @@ def holders() -> list[str]:
     return colors
 
 
-def size(name: str) -> dict[str, float]:
-    """Inches and points for `column`, `page` or `slide`. CoopsimError for another name."""
+Size = str | tuple[float, float]  #: a name, or the inches of the whole figure, which may be written `6.8x2.2`
+_MOST_IN = 100
+
+
+def size(asked: Size) -> dict[str, float]:
+    """Inches and points for `column`, `page` or `slide`, or for a figure of so many inches; CoopsimError for others.
+
+    Of the latter, `whole_width_in` and `whole_height_in` are those asked for; its text is that of a page's.
+    """
     sizes: dict[str, dict[str, float]] = _style()["size"]
-    if name not in sizes:
-        raise unknown("figure size", name, sizes)
-    return sizes[name]
+    if isinstance(asked, str) and (inches := re.fullmatch(r"([\d.]+) ?x ?([\d.]+)", asked)):
+        try:
+            asked = float(inches[1]), float(inches[2])
+        except ValueError:
+            raise CoopsimError(f"size: {asked!r} is not WIDTHxHEIGHT in inches, such as 6.8x2.2") from None
+    if not isinstance(asked, str):
+        if not (isinstance(asked, tuple | list) and len(asked) == 2 and all(0 < float(n) <= _MOST_IN for n in asked)):
+            raise CoopsimError(f"size: {asked!r} is not a width and a height in inches, up to {_MOST_IN}")
+        return sizes["page"] | {"whole_width_in": float(asked[0]), "whole_height_in": float(asked[1])}
+    if asked not in sizes:
+        raise unknown("figure size", asked, sizes)
+    return sizes[asked]
 
 
-def applied(name: str) -> AbstractContextManager[None]:
-    """A context in which matplotlib's settings are those for a size, `column`, `page` or `slide`."""
+_by_pyplot: ContextVar[bool] = ContextVar("by_pyplot", default=False)
+
+
+@contextmanager
+def by_pyplot() -> Iterator[None]:
+    """Within the context, figures are pyplot's, which shows them; else nobody but their holder knows of them."""
+    token = _by_pyplot.set(True)
+    try:
+        yield
+    finally:
+        _by_pyplot.reset(token)
+
+
+def figure(asked: Size, width_in: float, height_in: float) -> "Figure":
+    """An empty figure of so many inches, or of those that are asked for."""
+    from matplotlib.figure import Figure
+
+    s = size(asked)
+    inches = s.get("whole_width_in", width_in), s.get("whole_height_in", height_in)
+    if not _by_pyplot.get():
+        return Figure(figsize=inches, layout="constrained")
+    from matplotlib import pyplot
+
+    return pyplot.figure(figsize=inches, layout="constrained")
+
+
+def finish(drawn: "Figure", asked: Size) -> None:
+    """Lay a figure out. CoopsimError if its panels do not fit into the inches that are asked for."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*axes sizes collapsed to zero.*")
+        try:
+            drawn.draw_without_rendering()
+        except UserWarning:
+            width, height = drawn.get_size_inches()
+            panels = len(drawn.axes)
+            raise CoopsimError(
+                f"size: {panels} panel{'s' * (panels > 1)} with labels and legend do not fit into {width:g} x "
+                f"{height:g} inches; choose fewer traces, or a larger size than {asked}"
+            ) from None
+
+
+def applied(name: Size) -> AbstractContextManager[None]:
+    """A context in which matplotlib's settings are those for a size."""
     import matplotlib as mpl
 
     s = size(name)
@@ -119,12 +186,13 @@ def applied(name: str) -> AbstractContextManager[None]:
     return mpl.rc_context(settings)
 
 
-def add_legend(figure: "Figure", handles: Sequence[Any], place: Any, **more: Any) -> None:
-    """Add a legend with as many columns as fit into the figure's width, and make the figure higher by its height."""
+def add_legend(figure: "Figure", handles: Sequence[Any], place: Any, *, grow: bool = True, **more: Any) -> None:
+    """Add a legend with as many columns as fit into the figure's width; grow: make the figure higher by its height."""
     for columns in range(len(handles), 0, -1):
         legend = figure.legend(handles=handles, loc=place, ncols=columns, **more)
         box = legend.get_window_extent()
         if columns == 1 or box.width < 0.98 * figure.bbox.width:
-            figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
+            if grow:
+                figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
             return
         legend.remove()

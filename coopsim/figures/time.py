@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopsim.figures import style
+from coopsim.figures.choice import ALL, PolicyChoice
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -47,7 +49,7 @@ class Bar:
         return {"hidden": (s["search_ns"] - shown) / 1e6 / s["steps"], "wait_search": shown / 1e6 / s["steps"]}
 
 
-def draw(bars: Sequence[Bar], *, title: str = "", size: str = "column") -> "Figure":
+def draw(bars: Sequence[Bar], *, title: str = "", size: style.Size = "column", choice: PolicyChoice = ALL) -> "Figure":
     """A bar for each schedule, largest memory first, then in the order of policies.
 
     CoopsimError if there is none, or if one has no whole step.
@@ -58,24 +60,24 @@ def draw(bars: Sequence[Bar], *, title: str = "", size: str = "column") -> "Figu
         if not bar.summary["steps"]:
             raise CoopsimError(f"the schedule of {bar.policy} at {bar.ratio:.0%} has no op, so its time goes nowhere")
     with style.applied(size):
-        return _draw(bars, title, style.size(size))
+        return _draw(bars, title, size, choice)
 
 
-def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
-    from matplotlib.figure import Figure
+def _draw(bars: Sequence[Bar], title: str, size: style.Size, choice: PolicyChoice) -> "Figure":
     from matplotlib.patches import Patch
 
-    order = style.order(b.policy for b in bars)
+    order = choice.names(b.policy for b in bars)
     bars = sorted(bars, key=lambda b: (-b.ratio, order.index(b.policy), b.allocator))
     looks = style.looks("time")
     groups = np.cumsum([0, *(a.ratio != b.ratio for a, b in pairwise(bars))])
     y = (np.arange(len(bars)) + 0.5 * groups).tolist()
+    s = style.size(size)
     line = 1.75 * s["font_pt"] / 72
-    figure = Figure(figsize=(s["map_width_in"], line * (y[-1] + 1.2 + 1.2 * bool(title) + 2.4)), layout="constrained")
+    figure = style.figure(size, s["map_width_in"], line * (y[-1] + 1.2 + 1.2 * bool(title) + 2.4))
     left, right = figure.subplots(1, 2, width_ratios=[2.4, 1], sharey=True)
     shown = _stack(left, y, [b.parts() for b in bars], looks)
     shown |= _stack(right, y, [b.search() for b in bars], looks)
-    left.set_yticks(y, _labels(bars))
+    left.set_yticks(y, _labels(bars, choice))
     left.set_ylim(y[-1] + 0.6, -0.6)
     left.set_xlabel("GPU's time per step (ms)")
     right.set_xlabel("modelled search per step (ms)")
@@ -86,7 +88,8 @@ def _draw(bars: Sequence[Bar], title: str, s: dict[str, float]) -> "Figure":
         figure.suptitle(title, x=0.01, ha="left")
     handles = [Patch(facecolor=looks[k].color, label=looks[k].label) for k in looks if k in shown]
     legend = figure.legend(handles=handles, loc="outside lower left", ncols=2)
-    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
+    if "whole_width_in" not in s:
+        figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
     return figure
 
 
@@ -103,9 +106,9 @@ def _stack(
     return {w for w in looks if any(b.get(w, 0) > 0.001 * max(ends) for b in bars)}
 
 
-def _labels(bars: Sequence[Bar]) -> list[str]:
+def _labels(bars: Sequence[Bar], choice: PolicyChoice) -> list[str]:
     """Policy and memory ratio; the allocator where there are several, and how it ended where not well."""
-    looks = style.policies(b.policy for b in bars)
+    looks = choice.looks(b.policy for b in bars)
     several = len({b.allocator for b in bars}) > 1
     labels = []
     for b in bars:
@@ -113,3 +116,11 @@ def _labels(bars: Sequence[Bar]) -> list[str]:
         words += [b.allocator] * several + [f"({b.outcome})"] * (b.outcome != "ok")
         labels.append(" ".join(words))
     return labels
+
+
+def data(bars: Sequence[Bar]) -> "pd.DataFrame":
+    """What is drawn: a row per schedule, with the ms per step of each part, and of search behind the GPU's work."""
+    import pandas as pd
+
+    about = ("policy", "allocator", "ratio", "outcome")
+    return pd.DataFrame([{name: getattr(b, name) for name in about} | b.parts() | b.search() for b in bars])

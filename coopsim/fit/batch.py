@@ -8,6 +8,7 @@ from coopsim.fit.editing.edits import Edit
 from coopsim.types import CoopsimError
 
 _PLACE = re.compile(r"\{(\d*)\}")
+_NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _ADDS_UP = "gradient_accumulation_steps"
 _OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
 
@@ -114,18 +115,27 @@ class Given:
 def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
     """Return a command with an option ("--name") set to `value`; the option is appended if the command lacks it.
 
-    "-" and "_" in names count as the same.
+    "-" and "_" in names count as the same. An option without a value gets one.
+
+    >>> with_option(("a.py", "--tf32", "--lr=1"), "--tf32", "True"), with_option(("a.py", "--lr=1"), "--lr", "-2")
+    (('a.py', '--tf32', 'True', '--lr=1'), ('a.py', '--lr=-2'))
     """
     words = list(command)
     for i, word in enumerate(words):
-        if word.replace("-", "_").lstrip("_").partition("=")[0] != option.lstrip("-"):
+        name, equals, _ = word.partition("=")
+        if not word.startswith("-") or _plain(name) != _plain(option):
             continue
-        if "=" in word:
-            words[i] = f"{option}={value}"
-        elif i + 1 < len(words):
-            words[i + 1] = value
+        if equals:
+            words[i] = f"{name}={value}"
+        else:
+            has_value = i + 1 < len(words) and (_NUMBER.fullmatch(words[i + 1]) or not words[i + 1].startswith("-"))
+            words[i + 1 : i + 1 + bool(has_value)] = [value]
         return tuple(words)
     return (*words, option, value)
+
+
+def _plain(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
 
 
 @dataclass(frozen=True)

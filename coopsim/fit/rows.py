@@ -54,15 +54,6 @@ def _row(number: int, remedy: Remedy, *, host: bool) -> list[object]:
     ]
 
 
-def full_after(report: Report, memory_bytes: int) -> int | None:
-    """Return the step by which a card is full if memory goes on growing; None if it does not grow, or is too large."""
-    grown = report.growth
-    left = memory_bytes - report.peak_device_bytes
-    if not grown or not grown["bytes_per_step"] or left < 0:
-        return None
-    return int(grown["last"] + left // grown["bytes_per_step"])
-
-
 def notes(report: Report, memory_bytes: int) -> list[str]:
     """Return lines on what a run of the unchanged script tells beside its need."""
     found = []

@@ -63,11 +63,8 @@ def check(
     before = baseline.runs.get(name) if baseline else None
     about_data = [*(value for _, value in words.of_masks(report)), *words.cautions(report)]
     if report.outcome == "oom":
-        assert report.out_of_memory
-        memory = human(report.memory_bytes)
-        return Verdict(
-            name, report, None, before, [f"{report.out_of_memory.title}, with {memory}"], about_data, numbers
-        )
+        title = report.out_of_memory.title if report.out_of_memory else _title_of_replay(report)
+        return Verdict(name, report, None, before, [f"{title}, with {human(report.memory_bytes)}"], about_data, numbers)
     peaks = BaselinePeaks.of(report, lines)
     failures, notes = [], list(about_data)
     if not report.steps and not allow_no_step:
@@ -92,6 +89,11 @@ def check(
     if failures:
         failures += _grown(before, peaks, numbers)
     return Verdict(name, report, peaks, before, failures, notes, numbers)
+
+
+def _title_of_replay(report: Report) -> str:
+    assert report.replay
+    return f"out of memory at step {report.replay['runs_out']['step']} of {report.replay['steps']}, replayed"
 
 
 def _against(before: BaselinePeaks, now: BaselinePeaks) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coopsim.live import schedules
-from coopsim.live.search import Found, Question
+from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
 from coopsim.script.task import FOLDER
 from coopsim.trace import synth
@@ -27,7 +27,7 @@ _OF_SCRIPT = (FOLDER, "LD_PRELOAD", "LD_LIBRARY_PATH")
 
 
 class Background:
-    """A PlanMaker whose process answers questions one after the other, and ends with this one, whatever it is doing.
+    """Its process answers questions one after the other, and ends with this one, whatever it is doing.
 
     `alive` is False once it has failed: nothing is answered.
     """
@@ -35,7 +35,7 @@ class Background:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="coopsim-"))  # nobody else's, so what is in it may be unpickled
         self._number = 0
-        self._asked: dict[Signature, tuple[int, Question]] = {}
+        self._asked: dict[Signature, tuple[int, Search]] = {}
         environment = {name: value for name, value in os.environ.items() if name not in _OF_SCRIPT}
         self._child = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "coopsim.live.background", str(self._folder)],
@@ -51,11 +51,11 @@ class Background:
         """Whether questions are answered."""
         return self._end.alive and self._child.poll() is None
 
-    def ask(self, signature: Signature, question: Question) -> None:
-        """Ask for a plan of a signature, and return at once. An earlier question about it is forgotten."""
+    def ask(self, signature: Signature, search: Search) -> None:
+        """Ask for the first plan of a signature, and return at once. An earlier question about it is forgotten."""
         self._number += 1
-        self._asked[signature] = self._number, question
-        _file(self._folder, self._number, "question").write_bytes(pickle.dumps(question))
+        self._asked[signature] = self._number, search
+        _file(self._folder, self._number, "question").write_bytes(pickle.dumps(search))
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):  # it has died, and `alive` says so
             self._child.stdin.write(f"{self._number}\n".encode())
@@ -65,10 +65,10 @@ class Background:
         """Whether a question about a signature, or any at all, has no answer yet that `answers` has given."""
         return bool(self._asked) if signature is None else signature in self._asked
 
-    def answers(self) -> Iterator[tuple[Signature, Question, Found | None]]:
-        """The questions that were answered since, each once; with None for all that never will be."""
+    def answers(self) -> Iterator[tuple[Signature, Search, Found | None]]:
+        """The searches that were answered since, each once; with None for all that never will be."""
         alive = self.alive
-        for signature, (number, question) in list(self._asked.items()):
+        for signature, (number, search) in list(self._asked.items()):
             file = _file(self._folder, number, "answer")
             if file.exists():
                 found = pickle.loads(file.read_bytes())  # noqa: S301 (our own child's)
@@ -78,7 +78,7 @@ class Background:
             else:
                 found = None
             del self._asked[signature]
-            yield signature, question, found
+            yield signature, search, found
 
     def end(self) -> None:
         """End the process."""
@@ -104,7 +104,7 @@ def _main(folder: Path) -> None:
     schedules.find(trace, "foresight-offline", int(schedules.least(trace).nbytes * 1.5))  # loads and compiles kernels
     for line in sys.stdin:
         question = _file(folder, int(line), "question")
-        found = pickle.loads(question.read_bytes()).run()  # noqa: S301 (our own parent's)
+        found = pickle.loads(question.read_bytes()).first()  # noqa: S301 (our own parent's)
         question.unlink()
         part = _file(folder, int(line), "part")
         part.write_bytes(pickle.dumps(found))

@@ -2,6 +2,7 @@
 
 import gc
 from collections import Counter
+from ctypes import c_int64
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device, RealDevice
 from coopsim.observe.temporaries import History
 from coopsim.observe.timing import StepTimes
-from coopsim.observe.torch_private import memory_stats, reset_peak_stats
+from coopsim.observe.torch_private import attach_oom_observer, memory_stats, reset_peak_stats
 from coopsim.phantom import profiles
 from coopsim.phantom.control import is_phantom
 from coopsim.trace.measure import round_up
@@ -58,6 +59,22 @@ def cost_model(device_type: str) -> OpCostModel:
 def is_timed(device_type: str) -> bool:
     """Whether ops take time there that events measure: on a card. The phantom GPU's is that of its prices."""
     return device_type == "cuda" and not is_phantom()
+
+
+@cache
+def ooms() -> c_int64:
+    """How often PyTorch's allocator has found no memory in this process, kept up to date.
+
+    Requests that no budget could serve do not count, as they fail without one, too.
+    """
+    found = c_int64()
+
+    def ran_out(device: int, nbytes: int, _total: int, _free: int) -> None:
+        if nbytes <= torch.cuda.get_device_properties(device).total_memory:
+            found.value += 1
+
+    attach_oom_observer(ran_out)
+    return found
 
 
 def times(device_type: str) -> StepTimes | None:
@@ -148,8 +165,8 @@ def here() -> str:
     """
     found: Counter[str] = Counter()
     for thing in gc.get_objects():
-        device_type = type(thing)  # not isinstance: proxies may run code when they are asked
-        if issubclass(device_type, torch.nn.Parameter) and thing.device.type in ("cuda", "cpu"):
+        kind = type(thing)  # not isinstance: proxies may run code when they are asked
+        if issubclass(kind, torch.nn.Parameter) and thing.device.type in ("cuda", "cpu"):
             found[thing.device.type] += thing.nbytes
     if not found:
         return "cuda" if torch.cuda.is_initialized() else "cpu"  # type: ignore[no-untyped-call]

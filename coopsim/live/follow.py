@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
+from coopsim.live import drawn
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
 from coopsim.live.bindings import Bindings, Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import change, generator, given_on
+from coopsim.live.operands import change, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
@@ -162,7 +163,8 @@ class Follow:
                 self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
-            return values.attempt(row.func, partial(row.func, *args, **kwargs), ())
+            states = drawn.before(row.func, args, kwargs, values.device_type)
+            return values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -178,11 +180,12 @@ class Follow:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
-        call = self._call(row, args, kwargs) if row.call else None
+        states = drawn.before(row.func, args, kwargs, values.device_type)
+        call = self._call(row, args, kwargs, states) if row.call else None
         if self._several_streams and residency.streams is not None:
             residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
-        out = values.attempt(row.func, partial(row.func, *args, **kwargs), ())
+        out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
             if s in storages:
                 storages[s].take_version(v)
@@ -234,7 +237,7 @@ class Follow:
             case Arrive():
                 self.values.residency.arrive((tracked, v))
 
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: drawn.Drawn | None) -> Call:
         storages, device_type = self.storages, self.values.device_type
         numbers = iter(row.entry.inputs)
 
@@ -244,17 +247,12 @@ class Follow:
             return Spec(storages.get(next(numbers)), tensor)
 
         op = row.entry.op
-        draws = None
-        if self.plan.random[op]:
-            names = [a.name for a in row.func._schema.arguments]
-            draws = generator(device_type, dict(zip(names, args, strict=False)) | kwargs)
         return Call(
             row.func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec) if kwargs else {},
             [(storages[s], v) for s, v in self.plan.program.reads[op]],
             [storages[s] for s in self.plan.mutates[op] if s in storages],
-            generator=draws,
-            state=draws.get_state() if draws is not None else None,
+            drawn=states,
             gradients=torch.is_grad_enabled(),
         )

@@ -12,7 +12,7 @@ import torch
 from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Follow, RanOp
-from coopsim.live.operands import can_start_again, on_device
+from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
 from coopsim.live.spilling import Spilling
@@ -92,7 +92,7 @@ class Following(State):
             self._leave(f"op {follow.at}, {func}, {why}", outgrown=isinstance(why, Outgrown))
             return _LEFT
         except RuntimeError as error:
-            again = not follow.started or can_start_again(func)
+            again = not follow.started or repeats(func) is not Repeats.NEVER
             ran_out = isinstance(error, torch.OutOfMemoryError)
             if not again or not (ran_out or TRAP in str(error)):
                 raise

@@ -5,16 +5,18 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from coopsim import budget as amounts
-from coopsim.live import device, stored
+from coopsim.live import device, plan_file, stored
+from coopsim.live.ladder import StepTook
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
-from coopsim.live.plan_file import Header
-from coopsim.live.plan_state import Unplanned
+from coopsim.live.plan_file import Header, PlanFile
+from coopsim.live.plan_state import NoPlan
 from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
-from coopsim.live.replanning import StepTook
 from coopsim.live.residency import Residency
 from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.live.spilling import Spilling
@@ -145,7 +147,7 @@ class Learner:
             recorder.decided or 1,
             peak_bytes(trace, device.GRANULE),
             first,
-            Unplanned(why=_FIRST if first and self._plans else ""),
+            NoPlan(_FIRST if first and self._plans else ""),
         )
         self._known.saw(signature)
         if not self._plans:
@@ -153,16 +155,21 @@ class Learner:
         elif first:  # no other will be like it
             self._first = signature
         else:
-            if self._share and self._cached and not any(one.state.has_kept for one in self._known.signatures):
+            if (
+                self._share
+                and self._cached
+                and not any(one.state.kept or one.state.validated for one in self._known.signatures)
+            ):
                 self._known.forget_all()  # the program is another than it was, and so is its largest step
             self._known.add(signature)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
             self._planning.learn(signature)
-            if self._keeps and self._first is not None and not self._prepared:
+            background = self._planning.usable_background
+            if self._keeps and self._first is not None and background is not None and not self._prepared:
                 self._prepared = True
-                self._planning.prepare(self._first, now=False)
+                self._planning.learn(self._first)
 
     def _find_limit(self) -> None:
         """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
@@ -184,7 +191,7 @@ class Learner:
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
-        stored.save(self._known.signatures, path, self._header(command, device_type, arena=arena))
+        plan_file.save(PlanFile(self._header(command, device_type, arena=arena), self._known.signatures), path)
 
     def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write a file as `save` does, for another start of the program, and with its first step.
@@ -200,21 +207,22 @@ class Learner:
         self._kept = found
         if self._first is not None:
             if self._first.state.schedule is None:
-                planning.prepare(self._first, now=True)
+                planning.learn(self._first, now=True)
             signatures.insert(0, self._first)
         head = self._header(command, device_type, arena=arena)
-        replanned = planning.replans or any(one.state.finished for one in signatures)
+        replanned = planning.replans or any(one.state.stays for one in signatures)
         steady = not (replanned and any(one.state.allocating for one in signatures))
-        stored.save(signatures, path, replace(head, card=device.card(device_type), steady=steady))
+        plan_file.save(PlanFile(replace(head, card=device.card(device_type), steady=steady), signatures), path)
 
     def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
         planning = self._planning
-        known = planning.limit, planning.policy, planning.others, device_type, command
-        return stored.header(*known, arena=arena, hosting=planning.offloading.hosting)
+        policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
+        known = planning.limit or 0, policy, planning.others, torch.__version__, device_type, command
+        return Header(*known, arena=arena, hosting=planning.offloading.hosting)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [
-            (id(signature.state.schedule), signature.state.finished)
+            (id(signature.state.schedule), signature.state.stays)
             for signature in self._known.signatures
             if not signature.first
         ]

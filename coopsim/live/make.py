@@ -4,22 +4,24 @@ Steps that dispatch the same ops on the same sizes have one signature, of which 
 of bytes that a plan leaves of the budget, for what the allocator cannot use.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from coopsim.live import schedules
-from coopsim.live.arena.place import Places, at_start, place
+from coopsim.live.arena.place import at_start as resting_at_start
+from coopsim.live.arena.place import place
 from coopsim.live.arena.requests import requests_of
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime, step_time
+from coopsim.live.ladder import placed
+from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
-from coopsim.live.plan_file import Planned
+from coopsim.live.plan_state import Chosen, NoPlan
 from coopsim.live.schedules import Least
-from coopsim.trace.measure import peak_bytes
+from coopsim.live.search import Found, Search
+from coopsim.live.signatures import Signature
 
-_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
-PLACINGS = 7  #: plans that are tried at most, until all requests of one have places in the arena
-_FINE = 400  #: the second of them leaves at least the budget divided by this more, and each next one twice as much
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
 
@@ -31,7 +33,7 @@ class Made:
     budgets tried for which a plan was found; None if there was none, or none was tried. on_gpu: where steps run.
     """
 
-    signature: Planned
+    signature: Signature
     peak_bytes: int
     least: Least
     least_planned_bytes: int | None
@@ -40,16 +42,13 @@ class Made:
     @property
     def time(self) -> StepTime | None:
         """The predicted times of a step by the plan; None if there is none."""
-        signature = self.signature
-        return (
-            step_time(signature.trace, signature.schedule, len(signature.op_log) * self.on_gpu)
-            if signature.schedule
-            else None
-        )
+        signature, schedule = self.signature, self.signature.state.schedule
+        ops = len(signature.op_log) * self.on_gpu
+        return step_time(signature.trace, schedule, ops) if schedule is not None else None
 
 
 def make(
-    signature: Planned,
+    signature: Signature,
     policy: str,
     budget: int,
     others: int,
@@ -62,63 +61,51 @@ def make(
     """Plan a step signature for a budget in bytes, of which `others` bytes are not the program's (workspaces and such).
 
     search: look for the smallest budget that has a plan, too. arena: all requests need addresses within the budget.
-    hosting: what the plan may use of the host. on_gpu: where steps run. If there is no plan, the result's `signature`
-    has no schedule, and its `why` says why.
+    hosting: what the plan may use of the host. on_gpu: where steps run. The state of the result's signature has the
+    schedule, or says why there is none.
     """
-    ops = len(signature.op_log) if on_gpu else 0
-    least, room = schedules.least(signature.trace), budget - others - signature.margin
-    if least.nbytes > room:
-        made = replace(signature, schedule=None, why=schedules.too_much(least, others, budget - signature.margin))
-    elif arena:
-        made = _in_place(signature, policy, budget, others, hosting, ops)
-    else:
-        made = _planned(signature, policy, room, hosting, ops)
-    peak = peak_bytes(signature.trace, _GRANULE)
-    smallest = _smallest(made, policy, least.nbytes, room, peak) if search else None
+    p, ops = PlanningParameters(), len(signature.op_log) if on_gpu else 0
+    margin = p.margins(budget)[0] if on_gpu else 0
+    seek = Search(signature.trace, policy, budget, others, hosting, ops, margin)
+    least, room = schedules.least(signature.trace), seek.room
+    found = at_start(signature.op_log, seek, p) if arena else seek.first()
+    made = replace(signature, state=NoPlan(found.why, found.candidate))
+    smallest = _smallest(made, policy, least.nbytes, room) if search else None
     return Made(
         made,
-        peak + others,
+        signature.peak_bytes + others,
         replace(least, nbytes=least.nbytes + others),
         smallest + others if smallest is not None else None,
         on_gpu,
     )
 
 
-def _planned(signature: Planned, policy: str, room: int, hosting: Hosting | None, ops: int) -> Planned:
-    schedule = schedules.find(signature.trace, policy, room, hosting, ops)
-    why = schedules.explain(schedule)
-    return replace(signature, schedule=None if why else schedule, why=why)
+def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Found:
+    """A schedule of a step whose requests have addresses in an arena that is still empty, or one that needs least.
 
-
-def _in_place(signature: Planned, policy: str, budget: int, others: int, hosting: Hosting | None, ops: int) -> Planned:
-    """Plan with more and more margin until all requests have addresses below the budget; failing that, the lowest."""
-    found: list[tuple[int, Planned]] = []
-    made, op_log = signature, cast("Any", signature.op_log)
-    for k in range(PLACINGS):
-        made = _planned(made, policy, budget - others - made.margin, hosting, ops)
-        if made.schedule is None:
-            break
-        plan = Plan(signature.trace, made.schedule, op_log, everything=False)
-        asked = requests_of(plan)
-        places = place(asked, at_start(asked, signature.trace, others), budget)
-        found.append((places.needed, made))
-        if places.needed <= budget:
-            return made
-        made = replace(made, margin=made.margin + more_to_leave(places, budget, k))
-    return min(found, key=lambda one: one[0])[1] if found else made
-
-
-def more_to_leave(places: Places, budget: int, k: int) -> int:
-    """Bytes by which to enlarge the margin of the next plan, after the requests of plan number `k` found no places.
-
-    They are what the lower bound exceeds the budget by, and a part of the budget that doubles with `k`, from 0.
+    op_log: the step's ops (plan.Entry).
     """
-    return max(places.bound - budget, 0) + (budget << k) // _FINE
+    if why := search.too_much():
+        return Found(None, why, too_much=True)
+
+    def choose(margin: int) -> Chosen | str:
+        found = search.leaving(margin).candidate
+        if found is None:
+            return "no schedule was found that fits"
+        return found, Plan(search.trace, found.schedule, op_log, everything=False)
+
+    def needed(plan: Plan) -> int:
+        asked = requests_of(plan)
+        return place(asked, resting_at_start(asked, search.trace, search.others), search.limit).needed
+
+    chosen = placed(p.arena_margins(search.limit), choose, needed, search.limit)
+    return Found(None, chosen) if isinstance(chosen, str) else Found(chosen[0])
 
 
-def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> int | None:
+def _smallest(made: Signature, policy: str, least: int, room: int) -> int | None:
     """The smallest budget with a plan, by bisection down to the lower bound; None if not even the peak has one."""
-    known = room if made.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
+    peak = made.peak_bytes
+    known = room if made.state.schedule is not None and room < peak else peak if _plans(made, policy, peak) else None
     while known is not None and known - least > _CLOSE * peak:
         middle = (least + known) // 2
         if _plans(made, policy, middle):
@@ -128,5 +115,5 @@ def _smallest(made: Planned, policy: str, least: int, room: int, peak: int) -> i
     return known
 
 
-def _plans(made: Planned, policy: str, room: int) -> bool:
+def _plans(made: Signature, policy: str, room: int) -> bool:
     return not schedules.explain(schedules.find(made.trace, policy, room))

@@ -97,7 +97,8 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise
         except torch.OutOfMemoryError as error:
             if not self.state.planned:
-                self.failure = DoesNotFit(f"{func}: {str(error).split('. ')[1]}, and nothing more can go to the host")
+                why = str(error).removeprefix("CUDA out of memory. ").partition(". ")[0].splitlines() or [""]
+                self.failure = DoesNotFit(f"{func}: {why[0] or 'out of memory'}, and nothing more can go to the host")
             raise
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Observed:
             known += [op, call.kept.handle if call.kept is not None else 0]
         for coming in values.residency.copies.coming():
             self._give(coming)
-        self._observer.engage(self._table, at, known, self._does)
+        self._observer.engage(self._table, at, known, self._does, values.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
         values.residency.hand_over()
@@ -134,16 +134,16 @@ class Observed:
             self._give(storage)
         return results
 
-    def _copy(self, device_type: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
+    def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
         """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
         copies, key = self._values.residency.copies, (s, v)
-        if device_type == EVICT_OFFLOADED:
+        if kind == EVICT_OFFLOADED:
             self._give(storage)
             return copies.finish_offload(key)
-        if device_type == ARRIVE:
+        if kind == ARRIVE:
             return copies.arrive(key)
         assert storage is not None
-        if device_type == OFFLOAD:
+        if kind == OFFLOAD:
             copies.offload(key, storage, at)
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))

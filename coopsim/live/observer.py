@@ -109,12 +109,13 @@ class Observer:
         self.inside = False
         self._lib.coopsim_leave()
 
-    def engage(self, table: Table, at: int, known: list[int], does: Callables) -> None:
+    def engage(self, table: Table, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
         """Follow a plan from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in the format of exchange.h.
+        known: the state of tracked storages and calls, in the format of exchange.h. ooms: as Attempts takes it.
         """
-        self._table, self._does = table, does
+        self._table, self._does, self._ooms = table, does, ooms
+        self._lib.coopsim_ooms(self._self, ctypes.byref(ooms))
         for i, address in enumerate(self._addresses):
             self._callbacks[i] = address if does[i] is not None else None
         numbers = (ctypes.c_int64 * len(known))(*known)
@@ -205,8 +206,8 @@ class Kept:
         sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
         made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
         if made < 0:
-            device_type = torch.OutOfMemoryError if made == -2 else RuntimeError
-            raise device_type(text.value.decode(errors="replace"))
+            error = torch.OutOfMemoryError if made == -2 else RuntimeError
+            raise error(text.value.decode(errors="replace"))
         found = [stored(address) for address in results[:made]]
         for address in results[:made]:
             lib.coopsim_let_go(ctypes.c_void_p(address))

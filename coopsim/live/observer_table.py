@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
-from coopsim.live.operands import can_start_again
+from coopsim.live.drawn import draws
+from coopsim.live.operands import Repeats, repeats
 from coopsim.live.plan import Plan, Row
 
 EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
@@ -43,7 +44,7 @@ def _made(plan: Plan, row: Row) -> list[int]:
         *_counted(sorted(plan.mutates[op])),
         *_pairs(plan.program.reads[op]),
         *_pairs(plan.program.writes[op]),
-        plan.random[op],
+        repeats(row.func) is not Repeats.NEVER,
     ]
 
 
@@ -52,7 +53,9 @@ def _row(plan: Plan, row: Row) -> list[int]:
     view = entry.op < 0
     creates = any(s < 0 or s not in entry.inputs for s in entry.results)
     changes = entry.mutable and bool(plan.watched)
-    numbers = [entry.op if row.call else -1, changes, _starts_again(row.func), creates, view]
+    op = hasattr(row.func, "_schema")
+    again, draw = (repeats(row.func), draws(row.func)) if op else (Repeats.ALWAYS, 0)
+    numbers = [entry.op if row.call else -1, changes, again, draw, creates, view]
     numbers += _counted(row.elements)
     for pairs in (row.look, [] if view else row.find, row.makes, row.copies, row.keep):
         numbers += _pairs(pairs)
@@ -60,10 +63,6 @@ def _row(plan: Plan, row: Row) -> list[int]:
     for action in row.before:
         numbers += _action(action)
     return numbers
-
-
-def _starts_again(func: Any) -> bool:
-    return not hasattr(func, "_schema") or can_start_again(func)
 
 
 def _action(action: Action) -> list[int]:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.live import device, refused
-from coopsim.live.operands import change, changes_only, elsewhere, generator, on_device, result_bytes
+from coopsim.live import device, drawn, refused
+from coopsim.live.operands import change, changes_only, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
@@ -60,11 +60,12 @@ class OpRunner:
             values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
-        call = self._call(func, args, kwargs, inputs) if self.keeps_calls else None
+        states = drawn.before(func, args, kwargs, device_type)
+        call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
         before = self._meter.start() if self._meter is not None else 0
-        out = values.attempt(func, execute, protected)
+        out = values.attempt(func, execute, protected, states)
         if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
@@ -95,7 +96,12 @@ class OpRunner:
         return found
 
     def _call(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: list[TrackedStorage | None]
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        inputs: list[TrackedStorage | None],
+        states: drawn.Drawn | None,
     ) -> Call:
         numbers = iter(inputs)
         named = effects.arguments(func, args, kwargs)
@@ -105,15 +111,13 @@ class OpRunner:
             here = tensor.device.type == self._residency.device_type and tensor.layout is torch.strided
             return Spec(next(numbers), tensor) if here else tensor.detach().clone()
 
-        draws = generator(self._residency.device_type, named) if effects.is_random(func, named) else None
         return Call(
             func,
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec),
             reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
             mutates=list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None)),
-            generator=draws,
-            state=draws.get_state() if draws is not None else None,
+            drawn=states,
             gradients=torch.is_grad_enabled(),
         )
 

@@ -1,25 +1,39 @@
 """The tensors among an op's arguments and results, and what an op is like: what it makes, draws and may repeat."""
 
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
 import torch
 
+from coopsim.observe import effects
 from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
 _PLAIN = int, float, bool
 
 
-@cache
-def can_start_again(func: Any) -> bool:
-    """Whether an op can be run again after it ran out of memory.
+class Repeats(IntEnum):
+    """When an op can be run again, and do what it would have done. FAILED: only after it ran out of memory."""
 
-    An op that changes a list of tensors cannot: it may have changed some of them.
+    NEVER = 0
+    FAILED = 1
+    ALWAYS = 2
+
+
+@cache
+def repeats(func: Any) -> Repeats:
+    """When an op can be run again.
+
+    One that changes its operands cannot after it has run. If it changes a list of tensors it cannot after an error
+    either, as it may have changed some; nor can one that is not PyTorch's, which may have changed anything.
     """
-    written = (a for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
-    return not any("[]" in str(a.type) for a in written)
+    changed = {name for names in effects.rule(func) for name in names}
+    if not changed:
+        return Repeats.ALWAYS
+    lists = any("[]" in str(a.type) or "List[" in str(a.type) for a in func._schema.arguments if a.name in changed)
+    return Repeats.NEVER if lists or func.namespace != "aten" else Repeats.FAILED
 
 
 def change(value: Any, type_: type, to: Callable[[Any], Any]) -> Any:
@@ -90,21 +104,6 @@ def _collect(cuda: bool, values: Any, found: list[torch.Tensor]) -> None:
 def changes_only(func: Any) -> bool:
     """Whether an op makes nothing: it changes its operands, or gives views of them."""
     return all(r.alias_info is not None for r in func._schema.returns)
-
-
-def generator(device_type: str, named: dict[str, Any]) -> torch.Generator:
-    """The generator that an op draws its random numbers from: its argument `generator`, or the device's default.
-
-    device_type: "cuda" (the current GPU) or "cpu". named: the op's arguments by name.
-    """
-    given = named.get("generator")
-    if given is not None:
-        found: torch.Generator = given
-    elif device_type == "cuda":
-        found = torch.cuda.default_generators[torch.cuda.current_device()]
-    else:
-        found = torch.default_generator
-    return found
 
 
 def result_bytes(

@@ -17,58 +17,38 @@ def allocator_variables() -> tuple[tuple[str, str], ...]:
 class PlanningParameters:
     """Parameters of `Planning`. A *margin* is the part of the budget, in bytes, that a plan leaves unused.
 
-    Each says which change brought its value, by the subject of the commit, and how to switch its effect off. The
-    project's history records no sweep of any of them.
+    The project's history records no sweep of any of them.
     """
 
-    max_replans: int = 8
-    """Plans made anew per step signature. 3 at first, 4 with the allocator's cap, 6 with margins that doubled, and 8
-    since "mended plans are the cheapest that are left to try". 0: none, or in an arena once."""
+    rungs: tuple[float, ...] = (0.02, 0.03, 0.04, 0.08, 0.16)
+    """Shares of the budget that plans on a GPU leave for what the caching allocator cannot use, one after the other,
+    until steps are steady; after steps that were not, the next leaves twice as much at least. U-Net's in half its
+    memory exceed the budget by 0.1 % where they leave 2 % of it, and cost 2 points more by 8 % than by 3."""
 
-    first_margin_divisor: int = 50
-    """The first plan on a GPU leaves a fiftieth of the budget for what the caching allocator cannot use. Added with the
-    first rows of six models under a cap, in "what it saves, six models under a cap of the budget". 0: no margin."""
-
-    margins_tried: int = 3
-    """Margins that are tried for one plan, each halfway from the one before to the margin so far. Added with "margins
-    that double" as the number of smaller margins after a failure. 1: only the margin that was asked for."""
+    arena_rungs: tuple[float, ...] = (0.0, 0.0025, 0.0075, 0.0175, 0.0375, 0.0775, 0.1575)
+    """The same in an arena, until all requests of a plan have addresses."""
 
     validating_steps: int = 3
     """Successive steps that keep to the budget before a plan is validated: what the allocator has free, and where,
-    differs from step to step. Added in "a plan is proven by three steps in a row". 1: the first step validates it."""
+    differs from step to step. 1: the first step validates it."""
 
     warm_up_steps: int = 3
     """Steps by a new plan that may take memory from the device or give it back while the caching allocator's segments
-    take their shape; by the next that does, in steps of one signature that follow each other, it is replanned. Added
-    in "a plan is mended until its steps leave the device's memory alone". `sys.maxsize`: never."""
+    take their shape; by the next that does, in steps of one signature that follow each other, it is replanned.
+    `sys.maxsize`: never."""
 
     retry_ns: float = 4.1e6
     """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
-    unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted.
-    Added with `warm_up_steps`. 0.0: it is replanned for that only where it costs nothing."""
+    unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted. 0.0:
+    it is replanned for that only where it costs nothing."""
 
-    least_margin: float = 0.01
-    """The least margin of a plan made anew, as a share of the budget. 0.02 with the allocator's cap, and 0.01 since
-    "margins that double". 0.0: no least margin."""
+    page_bytes: int = 20 << 20
+    """On a GPU, of an expandable segment: plans that exceed the budget by as many count as equally close to it."""
 
-    margin_growth: float = 1.5
-    """A plan made anew leaves at least this many times the largest margin tried so far. Margins doubled before "mended
-    plans are the cheapest that are left to try". 1.0: margins grow only by the bytes that a step was over."""
+    def margins(self, limit: int) -> list[int]:
+        """Margins in a budget in bytes, the least first."""
+        return [int(limit * rung) for rung in self.rungs]
 
-    margin_growth_once: float = 2.0
-    """The same where a margin cannot be approached in small steps: for the first step of a program, which runs once,
-    and for steps that ran out of memory or were not steady, whose excess is unknown ("a plan whose step ran out of
-    memory is mended by larger margins at once"). Equal to `margin_growth`: no difference is made."""
-
-    equal_excess_bytes: int = 20 << 20
-    """On a GPU, plans whose excess differs by no more than a page of an expandable segment, 20 MiB, count as equally
-    close to the budget. Added in "mended plans are the cheapest that are left to try". 0: the smallest excess wins."""
-
-    keep_calls_factor: float = 2.0
-    """Where a step needs more than the budget divided by this, its validated plan keeps the call of every op, so that
-    any value can be evicted if a step leaves the plan. Added in "plans that nearly fill the budget keep all calls".
-    `math.inf`: always; 0.0: only the calls that the plan itself runs again."""
-
-    def first_margin(self, limit: int, steady: int) -> int:
-        """What the first plan of a signature on a GPU leaves of a budget, in bytes; at least `steady`, if anything."""
-        return max(limit // self.first_margin_divisor, steady) if self.first_margin_divisor else 0
+    def arena_margins(self, limit: int, least: int = 0) -> list[int]:
+        """The same in an arena, of at least so many bytes."""
+        return [margin for rung in self.arena_rungs if (margin := int(limit * rung)) >= least]

@@ -85,7 +85,6 @@ class Plan:
         self.time = time
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
-        self.random: list[bool] = trace.random.tolist()
         self.several_streams = len(set(trace.stream.tolist())) > 1
         self._before: dict[int, list[PlanAction]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)

@@ -1,10 +1,16 @@
-"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch."""
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch.
 
+The plans that `live run` keeps for other starts of a script are such files, in the user's cache folder, each under all
+that it depends on.
+"""
+
+import hashlib
 import json
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,19 +19,24 @@ from coopsim import schedule as schedules
 from coopsim.files import replacing
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.schedule import Schedule
-from coopsim.trace import Trace
+from coopsim.live.plan import Entry
+from coopsim.live.plan_state import Candidate, NoPlan
+from coopsim.live.signatures import Signature
+from coopsim.phantom.build import cache_folder
 from coopsim.trace import file as traces
+from coopsim.trace.measure import peak_bytes
 from coopsim.types import CoopsimError
 
+_MOST, _MOST_BYTES = 64, 256 << 20  #: files that are kept for other starts, the latest ones, and all together
 VERSION = 2  #: 1 had no copies to the host
 _HEAD = "plan.json"
+_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
 _MANY = 4096  #: signatures that are read of a file, at most
 
 
-@dataclass(frozen=True)
+@dataclass
 class Line:
-    """A dispatched op of a recorded step, as op_log.LoggedOp, with op and types by name."""
+    """A dispatched op of a recorded step (plan.Entry), with op and types by name."""
 
     func: str
     shapes: list[list[list[Any]]]  #: of operands, of results: for each tensor the sizes and then the type
@@ -33,24 +44,6 @@ class Line:
     results: list[int]
     op: int
     mutable: bool
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A step signature in a file (signatures.Signature). schedule: None if it has no plan, and then `why` says why.
-
-    first: it makes the optimizer's state, so only a program's first step is of it. margin: bytes of the budget that its
-    plan leaves unused, for what the allocator cannot use. finished: no better plan was found, and none is to be sought.
-    """
-
-    trace: Trace
-    op_log: list[Line]
-    decided: int
-    first: bool = False
-    schedule: Schedule | None = None
-    why: str = ""
-    margin: int = 0
-    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,14 +75,20 @@ class PlanFile:
     """The contents of a plan file."""
 
     header: Header
-    signatures: Sequence[Planned] = field(default_factory=list)
+    signatures: Sequence[Signature] = field(default_factory=list)
 
 
 def save(plan: PlanFile, path: str | Path) -> None:
     """Write a plan file, whole or not at all, in place of one that is there. The same plans give the same bytes."""
     head = asdict(plan.header) | {
         "kinds": [
-            {"decided": k.decided, "first": k.first, "why": k.why, "less_bytes": k.margin, "finished": k.finished}
+            {
+                "decided": k.decided,
+                "first": k.first,
+                "why": k.state.why,
+                "less_bytes": k.state.margin,
+                "finished": k.state.stays,
+            }
             for k in plan.signatures
         ]
     }
@@ -103,11 +102,21 @@ def save(plan: PlanFile, path: str | Path) -> None:
             file = Path(folder, "table")
             traces.save(signature.trace, file)
             _put(archive, f"{i}/trace.parquet", file.read_bytes())
-            rows = [list(asdict(line).values()) for line in signature.op_log]
+            rows = [_row(entry) for entry in signature.op_log]
             _put(archive, f"{i}/tape.json", json.dumps(rows, separators=(",", ":")).encode())
-            if signature.schedule is not None:
-                schedules.save(signature.schedule, file)
+            if signature.state.schedule is not None:
+                schedules.save(signature.state.schedule, file)
                 _put(archive, f"{i}/schedule.parquet", file.read_bytes())
+
+
+def _row(entry: Entry) -> list[Any]:
+    """What a file has of an op (Line). Which parameters were operands is left out: it means nothing elsewhere."""
+
+    def plain(shapes: Any) -> list[list[Any]]:
+        return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
+
+    shapes = [plain(entry.shapes[0]), plain(entry.shapes[1])]
+    return [str(entry.func), shapes, entry.inputs, entry.results, entry.op, entry.mutable]
 
 
 def _put(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -123,7 +132,7 @@ def load(path: str | Path) -> PlanFile:
                 raise LiveError(
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
-            signatures = [_planned(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
+            signatures = [_signature(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
             return PlanFile(Header(**head | {"hosting": _hosting(path, head.get("hosting"))}), signatures)
     except FileNotFoundError:
         raise LiveError(f"{path}: no such file") from None
@@ -146,7 +155,7 @@ def _hosting(path: str | Path, saved: dict[str, Any] | None) -> Hosting | None:
     return Hosting(saved["link"], saved["memory_bytes"]) if saved else None
 
 
-def _planned(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned:
+def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signature:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         file = Path(folder, "table")
         file.write_bytes(archive.read(f"{i}/trace.parquet"))
@@ -162,5 +171,26 @@ def _planned(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Planned
             raise ValueError("its op_log is not of its trace")
     if schedule is not None and schedule.header.get("trace") != trace.content_hash:
         raise ValueError("its schedule is not of its trace")
-    decided, first, finished = about["decided"], about["first"], bool(about.get("finished"))
-    return Planned(trace, op_log, decided, first, schedule, about["why"], about["less_bytes"], finished)
+    candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
+    state = NoPlan(about["why"], candidate, stays=bool(about.get("finished")))
+    return Signature(trace, op_log, about["decided"], peak_bytes(trace, _GRANULE), about["first"], state)
+
+
+def place(*key: object) -> Path:
+    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr."""
+    folder = cache_folder() / "plans"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
+
+
+def trim(folder: Path) -> None:
+    """Remove the files that were used longest ago, until no more than 64 are left, of 256 MiB."""
+    found = []
+    for file in folder.glob("*.plan"):
+        with suppress(OSError):  # another process has removed it
+            found.append((file.stat().st_mtime_ns, file.stat().st_size, file))
+    left = _MOST_BYTES
+    for i, (_, nbytes, file) in enumerate(sorted(found, reverse=True)):
+        left -= nbytes
+        if i >= _MOST or left < 0:
+            file.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""The states of a step signature's plan, from none to one that stays as it is. Knows no torch.
+"""The plan of a step signature: none, or one on trial, validated, or the last. Knows no torch.
 
 A signature stands for all steps that dispatch the same ops on the same sizes. A margin is a number of bytes that a plan
-leaves of the budget. States never change: each transition is a method of the states that it begins at, and returns the
-next one. `Planning` alone moves a signature from one to the next (docs/live-internals.md has the table).
+leaves of the budget. States never change; `Planning` alone moves a signature from one to the next.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,9 @@ class Candidate:
         return self.schedule.overhead or 0.0
 
 
+Chosen = tuple[Candidate, Plan]  #: a schedule, and its plan
+
+
 @dataclass(frozen=True)
 class Failure:
     """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).
@@ -33,124 +35,54 @@ class Failure:
     cache `retries` times.
     """
 
-    ran_out: bool
-    excess: int
     candidate: Candidate
+    ran_out: bool = False
+    excess: int = 0
     retries: int = 0
 
 
 @dataclass(frozen=True)
-class PlanTrials:
-    """What is known of the schedules of one signature, while a better one is sought.
+class NoPlan:
+    """No step goes by a plan. why: why there is none, in one line; "" if none was sought.
 
-    replans: how often steps called for another plan. failures: since a plan was validated. waiting: schedules found of
-    which no step has failed. infeasible_margin: the least margin so far for which no schedule was found.
+    candidate: a schedule that no step goes by yet, of a plan file or for another start. stays: it was the last.
     """
 
-    replans: int = 0
-    failures: tuple[Failure, ...] = ()
-    waiting: tuple[Candidate, ...] = ()
-    infeasible_margin: int | None = None
-
-    def replan(self) -> "PlanTrials":
-        """Steps call for another plan."""
-        return replace(self, replans=self.replans + 1)
-
-    def fail(self, failure: Failure) -> "PlanTrials":
-        """Steps by a plan failed. If by how much is unknown, schedules with smaller margins are not worth a step."""
-        unknown, own = failure.ran_out or failure.retries, failure.candidate.margin
-        waiting = tuple(other for other in self.waiting if other.margin > own) if unknown else self.waiting
-        return replace(self, failures=(*self.failures, failure), waiting=waiting)
-
-    def find(self, waiting: tuple[Candidate, ...], infeasible_margin: int | None) -> "PlanTrials":
-        """These schedules wait for a trial, and from this margin on there are none."""
-        return replace(self, waiting=waiting, infeasible_margin=infeasible_margin)
-
-    def forget(self) -> "PlanTrials":
-        """A plan is validated: what else was tried, or waits, does not matter any more."""
-        return replace(self, failures=(), waiting=())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unfollowed:
-    """No step follows a plan. margin: what the schedule leaves, or the next one that is sought."""
-
-    margin: int = 0
+    why: str = ""
+    candidate: Candidate | None = None
+    stays: bool = False
     plan: ClassVar[None] = None
     validated: ClassVar[bool] = False
-    has_kept: ClassVar[bool] = False
+    kept: ClassVar[int] = 0
     allocating: ClassVar[int] = 0
 
-    def ask(self) -> "Asked":
-        """The background makes the first plan."""
-        return Asked(margin=self.margin)
-
-    def refuse(self, why: str) -> "Unplanned":
-        """No plan was found; `why` says why, in one line."""
-        return Unplanned(margin=self.margin, why=why)
-
-    def store(self, candidate: Candidate) -> "Stored":
-        """A schedule was found for another start of the program."""
-        return Stored(margin=candidate.margin, schedule=candidate.schedule)
-
-    def try_out(self, candidate: Candidate, plan: Plan, infeasible_margin: int | None = None) -> "OnTrial":
-        """A plan was found, and steps will show whether they keep to the budget by it."""
-        return OnTrial(candidate, plan, PlanTrials(infeasible_margin=infeasible_margin))
-
-    def drop(self) -> "Unplanned":
-        """The budget is another one, and a plan is sought with the same margin."""
-        return Unplanned(margin=self.margin)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unplanned(Unfollowed):
-    """No plan. why: why there is none, in one line; "" if none was sought."""
-
-    why: str = ""
-    schedule: ClassVar[None] = None
-    finished: ClassVar[bool] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked(Unfollowed):
-    """The background is making the first plan; steps go without it."""
-
-    why: ClassVar[str] = "its plan is still being made"
-    schedule: ClassVar[None] = None
-    finished: ClassVar[bool] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored(Unfollowed):
-    """A schedule that no step goes by, of a plan file or for another start. finished: no better one is to be sought."""
-
-    schedule: Schedule
-    finished: bool = False
-    why: ClassVar[str] = ""
+    @property
+    def schedule(self) -> Schedule | None:
+        """That of the candidate; None if there is none."""
+        return self.candidate.schedule if self.candidate is not None else None
 
     @property
-    def candidate(self) -> Candidate:
-        """The schedule, with its margin."""
-        return Candidate(self.margin, self.schedule)
-
-    def follow(self, candidate: Candidate, plan: Plan) -> "OnTrial | Finished":
-        """Steps go by the schedule from now on, or by `candidate` in its place."""
-        return Finished(candidate, plan) if self.finished else OnTrial(candidate, plan)
+    def margin(self) -> int:
+        """What it leaves of the budget, in bytes; 0 without one."""
+        return self.candidate.margin if self.candidate is not None else 0
 
 
 @dataclass(frozen=True)
 class Followed:
     """Steps go by `plan`, which was made from the schedule of `candidate`.
 
-    kept: steps that kept to the budget and were steady, one after the other. allocating: steps since then that took
-    memory from the device or gave it back, or exceeded the budget for good.
+    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
+    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
     """
 
     candidate: Candidate
     plan: Plan
+    tried: tuple[Failure, ...] = ()
     kept: int = field(default=0, kw_only=True)
     allocating: int = field(default=0, kw_only=True)
+    validated: bool = field(default=False, kw_only=True)
     why: ClassVar[str] = ""
+    stays: ClassVar[bool] = False
 
     @property
     def schedule(self) -> Schedule:
@@ -162,10 +94,6 @@ class Followed:
         """Bytes of the budget that the schedule leaves unused."""
         return self.candidate.margin
 
-    def drop(self) -> Unplanned:
-        """The budget is another one, and a plan is sought with the same margin."""
-        return Unplanned(margin=self.margin)
-
     def keep(self, enough: int) -> Self:
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
         kept = self.kept + 1
@@ -175,84 +103,37 @@ class Followed:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         return replace(self, kept=0, allocating=self.allocating + 1)
 
-    def remake(self, plan: Plan) -> Self:
-        """The plan was made anew from the same schedule."""
-        return replace(self, plan=plan)
+    def validate(self) -> "Valid | Last":
+        """Enough steps have kept to the budget."""
+        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
 
-    def refuse(self, why: str) -> Unplanned:
-        """Steps cannot go by the plan any more, and no other was found; `why` says why, in one line."""
-        return Unplanned(margin=self.margin, why=why)
-
-
-@dataclass(frozen=True)
-class Open(Followed):
-    """Another plan takes the place of this one if steps do not do well by it. tried: what is known of others."""
-
-    tried: PlanTrials = PlanTrials()
-    validated: ClassVar[bool]
-    finished: ClassVar[bool] = False
-
-    def improve(self, candidate: Candidate, plan: Plan) -> "OnTrial":
-        """A better plan was found, and is on trial."""
-        return OnTrial(candidate, plan, self.tried)
-
-    def retry(self, candidate: Candidate, plan: Plan, tried: PlanTrials) -> "OnTrial":
-        """Steps exceeded the budget, or were not steady: another plan is on trial."""
-        return OnTrial(candidate, plan, tried)
-
-    def go_back(self, candidate: Candidate, plan: Plan) -> "Finished":
-        """They did, and no other plan is left to try: steps go by an earlier one from now on."""
-        return Finished(candidate, plan)
-
-    def finish(self) -> "Finished":
-        """They did, and no other plan is left to try: steps go on by this one."""
-        return Finished(self.candidate, self.plan, self.validated, kept=self.kept, allocating=self.allocating)
+    def finish(self) -> "Last":
+        """No other plan is left to try: steps go on by this one."""
+        kept, allocating, validated = self.kept, self.allocating, self.validated
+        return Last(self.candidate, self.plan, kept=kept, allocating=allocating, validated=validated)
 
 
 @dataclass(frozen=True)
-class OnTrial(Open):
-    """Steps have yet to show that they keep to the budget by the plan, and are steady."""
-
-    validated: ClassVar[bool] = False
-
-    @property
-    def has_kept(self) -> bool:
-        """Whether the latest step by the plan kept to the budget and was steady."""
-        return self.kept > 0
-
-    def validate(self, plan: Plan) -> "Validated":
-        """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
-        return Validated(self.candidate, plan, self.tried.forget(), kept=self.kept, allocating=self.allocating)
+class OnTrial(Followed):
+    """Steps have yet to show that they keep to the budget by the plan, and are steady. Else another takes its place."""
 
 
 @dataclass(frozen=True)
-class Validated(Open):
-    """Enough steps have kept to the budget by the plan. It is replanned if later ones do not, or are not steady."""
+class Valid(Followed):
+    """Enough steps have kept to the budget by the plan. If later ones do not, or are not steady, another follows."""
 
-    validated: ClassVar[bool] = True
-    has_kept: ClassVar[bool] = True
+    validated: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
-class Finished(Followed):
-    """The plan stays, whatever its steps take. validated: whether enough of them have kept to the budget."""
+class Last(Followed):
+    """The plan stays, whatever its steps take. validated: enough steps have shown what they take."""
 
-    validated: bool = False
-    finished: ClassVar[bool] = True
+    stays: ClassVar[bool] = True
 
-    @property
-    def has_kept(self) -> bool:
-        """Whether a step by the plan kept to the budget."""
-        return self.kept > 0 or self.validated
-
-    def validate(self, plan: Plan) -> "Finished":
-        """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
-        return replace(self, plan=plan, validated=True)
-
-    def improve(self, candidate: Candidate, plan: Plan) -> "Finished":
-        """A better plan was found, and stays."""
-        return Finished(candidate, plan)
+    def validate(self) -> "Last":
+        """Enough steps have shown what they take."""
+        return replace(self, validated=True)
 
 
-Judged = OnTrial | Validated | Finished  #: the states that are Followed
-PlanState = Unplanned | Asked | Stored | OnTrial | Validated | Finished
+PlanState = NoPlan | OnTrial | Valid | Last

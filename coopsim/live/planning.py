@@ -5,18 +5,21 @@ have one signature (signatures.py), whose `state` has its plan (plan_state.py).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from coopsim.live import plan_state, replanning
+from coopsim.live import ladder
 from coopsim.live.arena.placed import Placed
-from coopsim.live.arena.plans import Chosen, PlacedPlans
+from coopsim.live.arena.plans import PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.offloading import Offloading
 from coopsim.live.host_time import step_time
+from coopsim.live.ladder import Judgement, StepTook
+from coopsim.live.make import at_start
 from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
-from coopsim.live.replanning import Judgement, Next, StepTook
-from coopsim.live.search import Found, Here, PlanMaker, Question, Search, Wanted
+from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
+from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
 from coopsim.policies import Policy
 
@@ -44,7 +47,7 @@ class Planning:
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
         self.background = background  #: makes first plans while steps go on demand
-        self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
+        self._in_arena = PlacedPlans(placed, self._choose, self._parameters) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
 
     # -- what plans are for ------------------------------------------------------------------------------------------
@@ -69,8 +72,7 @@ class Planning:
         if limit != self.limit:
             self.limit = limit
             for signature in signatures:
-                self._move(signature, signature.state.drop())
-                self._ask(signature, Wanted.ANEW, signature.state.margin, now=True)
+                self._try(signature, self._first(signature))
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
         """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
@@ -81,129 +83,114 @@ class Planning:
 
     # -- plans for signatures ------------------------------------------------------------------------------------------
 
-    def learn(self, signature: Signature) -> None:
+    def learn(self, signature: Signature, *, now: bool = False) -> None:
         """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
 
-        With a `background`, that makes it, and `take` finds it later. Raises DoesNotFit if one of its ops needs more
-        than the budget, which must be known.
+        That of a program's first step is kept for another start. With a `background`, that makes it, unless `now`, and
+        `take` finds it later. On the CPU, raises DoesNotFit if one of its ops needs more than the budget.
         """
-        self._ask(signature, Wanted.FIRST, self._first_margin)
-
-    def prepare(self, signature: Signature, *, now: bool) -> None:
-        """Find a schedule for the first step, which was recorded, to be kept for another start of the program.
-
-        now: even if the background cannot find it.
-        """
-        if now or self._usable_background is not None:
-            self._ask(signature, Wanted.STORED, self._first_margin, now=now)
+        background = None if now else self.usable_background
+        if background is not None:
+            background.ask(signature, self._search(signature))
+            if not signature.first:
+                self._move(signature, NoPlan("its plan is still being made"))
+            return
+        search = self._search(signature)
+        if signature.first:
+            in_arena = self._in_arena is not None
+            found = at_start(signature.op_log, search, self._parameters) if in_arena else search.first()
+            self._move(signature, NoPlan(signature.state.why, found.candidate))
+        elif why := search.too_much():
+            self._move(signature, NoPlan(why))
+            self._refuse(why)
+        else:
+            self._try(signature, self._first(signature))
 
     def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with.
-
-        Raises DoesNotFit as `learn` does.
-        """
+        """Follow the schedule that a signature comes with."""
         state = signature.state
-        if not isinstance(state, plan_state.Stored):
+        if not isinstance(state, NoPlan) or state.candidate is None:
             return
-        chosen = self._with_plan(signature, Found(state.candidate))
-        self._move(signature, state.refuse(chosen) if isinstance(chosen, str) else state.follow(*chosen))
+        self._try(signature, self._with_plan(signature, state.candidate), stays=state.stays)
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
-        for signature, question, found in self.background.answers() if self.background is not None else ():
-            planned = isinstance(signature.state, plan_state.Followed)  # meanwhile
-            stored = question.wanted is Wanted.STORED
-            outdated = not stored and question.search.limit != self.limit
-            if found is None or outdated:
-                if not (planned or stored):
-                    self.learn(signature)
-            elif not planned:
-                self._answered(signature, question, found)
+        for signature, search, found in self.background.answers() if self.background is not None else ():
+            if isinstance(signature.state, Followed):
+                continue
+            if signature.first:
+                self._move(signature, NoPlan(signature.state.why, found.candidate if found is not None else None))
+            elif found is None or search.limit != self.limit:
+                self.learn(signature)
+            else:
+                self._try(signature, self._chosen(signature, found))
+                if found.too_much:
+                    self._refuse(found.why)
+
+    def _refuse(self, why: str) -> None:
+        """Raise DoesNotFit, as one op needs more than the budget; but not on a GPU, whose steps may use the host."""
+        if not self.on_gpu:
+            raise DoesNotFit(why)
 
     def is_asked(self, signature: Signature) -> bool:
         """Whether the background is still making a plan for a signature."""
         return self.background is not None and self.background.is_asked(signature)
 
-    # -- questions for plans, and answers ----------------------------------------------------------------------------
-
-    def _ask(self, signature: Signature, wanted: Wanted, margin: int, *, now: bool = False) -> None:
-        question = Question(wanted, self._search(signature), margin)
-        found = self._maker(now=now).ask(signature, question)  # None: it is answered later
-        if found is not None:
-            self._answered(signature, question, found)
-        elif wanted is Wanted.FIRST and isinstance(state := signature.state, plan_state.Unfollowed):
-            self._move(signature, state.ask())
-
     @property
-    def _first_margin(self) -> int:
-        """What the first plan of a signature leaves, in bytes; at least what a steady plan of another leaves."""
-        return self._parameters.first_margin(self.limit or 0, self._steady_margin) if self.on_gpu else 0
-
-    def _maker(self, *, now: bool = False) -> PlanMaker:
-        """What makes plans. now: at once."""
-        return self._in_arena or (None if now else self._usable_background) or Here()
-
-    @property
-    def _usable_background(self) -> Background | None:
+    def usable_background(self) -> Background | None:
         """The background; None if that makes no plans."""
         named = isinstance(self.policy, str) and self._in_arena is None
         return self.background if named and self.background is not None and self.background.alive else None
 
     def _search(self, signature: Signature) -> Search:
+        """For a schedule; the first one of a signature leaves no less than one by which steps of another are steady."""
         assert self.limit is not None
-        tried, ops = self._parameters.margins_tried, len(signature.op_log) * self.on_gpu
-        return Search(signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, tried, ops)
+        margin = max(self._parameters.margins(self.limit)[0], self._steady_margin) if self.on_gpu else 0
+        ops = len(signature.op_log) * self.on_gpu
+        return Search(
+            signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, ops=ops, margin=margin
+        )
 
-    def _answered(self, signature: Signature, question: Question, found: Found) -> None:
-        state = signature.state
-        assert isinstance(state, plan_state.Unfollowed)
-        if question.wanted is Wanted.STORED:
-            if found.candidate is not None:
-                self._move(signature, state.store(found.candidate))
-            return
-        chosen = self._with_plan(signature, found)
+    def _first(self, signature: Signature) -> Chosen | str:
+        """The first plan of a signature; or why there is none."""
+        if self._in_arena is not None:
+            return self._in_arena.first(signature, self.limit or 0)
+        return self._chosen(signature, self._search(signature).first())
+
+    def _try(self, signature: Signature, chosen: Chosen | str, *, stays: bool = False) -> None:
         if isinstance(chosen, str):
-            self._move(signature, state.refuse(chosen))
+            self._move(signature, NoPlan(chosen))
         else:
-            self._move(signature, state.try_out(*chosen, found.infeasible_margin))
-        if found.too_much:
-            raise DoesNotFit(found.why)
+            self._move(signature, (Last if stays else OnTrial)(*chosen))
 
     def _choose(self, signature: Signature, margin: int) -> Chosen | str:
-        """A schedule that leaves exactly this margin, with its plan; or why there is none."""
-        return self._with_plan(signature, self._search(signature).leaving_exactly(margin))
+        """A schedule that leaves this margin, with its plan; or why there is none."""
+        return self._chosen(signature, self._search(signature).leaving(margin))
 
-    def _with_plan(self, signature: Signature, found: Found) -> Chosen | str:
-        """What was found, with its plan; or why nothing was.
+    def _chosen(self, signature: Signature, found: Found) -> Chosen | str:
+        return found.why if found.candidate is None else self._with_plan(signature, found.candidate)
 
-        If the host has no room for its copies, neither this plan nor any later one has some.
+    def _with_plan(self, signature: Signature, candidate: Candidate) -> Chosen | str:
+        """A schedule with its plan. If the host has no room for its copies, another without copies; or why none.
+
+        No later plan has copies then.
         """
-        if found.candidate is None:
-            return found.why
-        plan = found.plan or self._plan(signature, found.candidate, validated=False)
-        if found.plan is not None or self.offloading.reserve(plan):
-            return found.candidate, plan
-        question = Question(Wanted.ANEW, self._search(signature), found.candidate.margin)
-        return self._with_plan(signature, self._maker(now=True).ask(signature, question) or Found(None))
+        plan = self._plan(signature, candidate)
+        return (candidate, plan) if self.offloading.reserve(plan) else self._choose(signature, candidate.margin)
 
-    def _plan(self, signature: Signature, candidate: plan_state.Candidate, *, validated: bool) -> Plan:
-        """The plan by which steps follow a schedule.
-
-        Until it is validated, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
-        """
-        needed, limit = signature.peak_bytes + self.others, self.limit or 0
-        fills = self._parameters.keep_calls_factor * needed > limit
-        everything = self.varies or (not validated and self.on_gpu) or fills
-        evict = needed + candidate.margin > limit
+    def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
+        """The plan by which steps follow a schedule; that keeps the call of every op if steps leave their plans."""
+        evict = signature.peak_bytes + self.others + candidate.margin > (self.limit or 0)
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
-        return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
+        return Plan(trace, schedule, op_log, everything=self.varies, evict=evict, time=time)
 
     def _remake(self, signature: Signature) -> None:
-        if isinstance(state := signature.state, plan_state.Followed):
-            self._move(signature, state.remake(self._plan(signature, state.candidate, validated=state.validated)))
+        if isinstance(state := signature.state, Followed):
+            plan = self._plan(signature, state.candidate)
+            self._move(signature, replace(state, plan=plan))
 
-    def _move(self, signature: Signature, state: plan_state.PlanState) -> None:
+    def _move(self, signature: Signature, state: PlanState) -> None:
         if state.plan is not None and state.plan is not signature.plan:
             self.offloading.adopt(state.plan)
         signature.move_on(state)
@@ -213,58 +200,55 @@ class Planning:
     def validate(self, signature: Signature, took: StepTook) -> None:
         """Judge the signature's plan by a step that followed it.
 
-        It is validated once enough steps kept to the budget, and replanned if one did not, or if steps of this
-        signature go on to give back the allocator's cache, whichever steps come between.
+        It is validated once enough steps kept to the budget, and another takes its place if one did not, or if steps of
+        this signature go on to give back the allocator's cache, whichever steps come between.
         """
         assert self.limit is not None
         state, p = signature.state, self._parameters
-        if not isinstance(state, plan_state.Followed):  # its plan was dropped as the step ended
+        if not isinstance(state, Followed):  # its plan was dropped as the step ended
             return
-        match replanning.judge(state, took, self.limit, p.warm_up_steps, once=signature.first):
-            case Judgement.KEPT:
-                self._keep_plan(signature, state.keep(p.validating_steps), self.limit)
-            case Judgement.ALLOCATED if state.finished:
-                self._keep_plan(signature, state.allocate(), self.limit)
-            case Judgement.UNSTEADY if isinstance(state, plan_state.Open):
-                then = replanning.after_unsteady(state, self._search(signature), p, took.retries, self._steady_margin)
-                self._replan(signature, state, then)
-            case Judgement.EXCEEDED if isinstance(state, plan_state.Open) and state.tried.replans <= p.max_replans:
-                self._exceeded(signature, state, took)
-            case _:
-                self._move(signature, state.allocate())
+        judgement = ladder.judge(state, took, self.limit, p.warm_up_steps, once=signature.first)
+        if judgement is Judgement.KEPT:
+            self._keep(signature, state.keep(p.validating_steps), self.limit)
+        elif state.stays and judgement is Judgement.ALLOCATED:
+            self._keep(signature, state.allocate(), self.limit)
+        elif state.stays or judgement is Judgement.ALLOCATED:
+            self._move(signature, state.allocate())
+        elif self._in_arena is not None:
+            self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
+        else:
+            excess = max(took.nbytes - self.limit, 0)
+            self._climb(signature, state, Failure(state.candidate, took.ran_out, excess, took.retries))
 
-    def _keep_plan(self, signature: Signature, state: plan_state.Judged, limit: int) -> None:
+    def _keep(self, signature: Signature, state: OnTrial | Valid | Last, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
         if self._in_arena is not None and not signature.first:
             better = self._in_arena.look_ahead(signature, state, limit)
             if better is not None:
                 self.replans += 1
-                self._move(signature, state.improve(*better))
+                self._move(signature, Last(*better) if state.stays else OnTrial(*better))
                 return
         enough = 1 if signature.first else self._parameters.validating_steps
         if state.kept >= self._parameters.validating_steps:
             self._steady_margin = state.margin
-        shown = state.kept + state.allocating * state.finished  # steps show no more of a plan that stays
-        if not isinstance(state, plan_state.Validated) and not state.validated and shown >= enough:
-            state = state.validate(self._plan(signature, state.candidate, validated=True))
+        shown = state.kept + state.allocating * state.stays  # steps show no more of a plan that stays
+        if not state.validated and shown >= enough:
+            state = state.validate()
         self._move(signature, state)
 
-    def _exceeded(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, took: StepTook) -> None:
-        search, p, once = self._search(signature), self._parameters, signature.first
-        if self._in_arena is None:
-            equal = p.equal_excess_bytes if self.on_gpu else 0
-            self._replan(
-                signature, state, replanning.after_excess(state, search, p, took, once=once, equal_excess=equal)
-            )
-            return
-        found = self._in_arena.after_excess(signature, state, took, search.limit, p, once=once)
-        self.replans += found is not None
-        self._move(signature, state.retry(*found, state.tried.replan()) if found is not None else state.finish())
-
-    def _replan(self, signature: Signature, state: plan_state.OnTrial | plan_state.Validated, then: Next) -> None:
-        self.replans += not then.last
-        chosen = self._with_plan(signature, Found(then.candidate))
+    def _climb(self, signature: Signature, state: OnTrial | Valid | Last, failure: Failure) -> None:
+        """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried."""
+        tried = (*state.tried, failure)
+        candidate = ladder.climb(tried, self._search(signature), self._parameters)
+        self.replans += candidate is not None
+        page = self._parameters.page_bytes if self.on_gpu else 1
+        chosen = self._with_plan(signature, candidate or ladder.last(tried, page))
         if isinstance(chosen, str):
-            self._move(signature, state.refuse(chosen))
+            self._move(signature, NoPlan(chosen))
         else:
-            self._move(signature, state.go_back(*chosen) if then.last else state.retry(*chosen, then.tried))
+            self._move(signature, OnTrial(*chosen, tried) if candidate is not None else Last(*chosen))
+
+    def _change(self, signature: Signature, state: OnTrial | Valid | Last, chosen: Chosen | None) -> None:
+        """Go on to another plan in the arena; None: there is none, and steps go on by this one."""
+        self.replans += chosen is not None
+        self._move(signature, OnTrial(*chosen) if chosen is not None else state.finish())

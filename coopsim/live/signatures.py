@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from coopsim.live.plan import Entry, Plan
-from coopsim.live.plan_state import PlanState, Unplanned
+from coopsim.live.plan_state import NoPlan, PlanState
 from coopsim.trace import Trace
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -32,7 +32,7 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=Unplanned)
+    state: PlanState = field(default_factory=NoPlan)
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
     def move_on(self, state: PlanState) -> None:

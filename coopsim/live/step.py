@@ -6,6 +6,7 @@ tell it.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from ctypes import c_int64
 from dataclasses import dataclass
 
 from coopsim.live import device
@@ -93,7 +94,7 @@ class Step:
             room = Room(
                 residency, storages, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills
             )
-            values = Values(residency, room, spilled)
+            values = Values(residency, room, spilled, self._ooms())
             runner = OpRunner(residency, storages, room, values, self.meter)
             self._context = Context(
                 residency, storages, room, values, runner, start.signatures, observer, planning.placed
@@ -182,6 +183,11 @@ class Step:
         if cap is not None:
             exits.callback(cap.end)
         return cap
+
+    def _ooms(self) -> c_int64:
+        if self._arena is not None:
+            return self._arena.ooms
+        return device.ooms() if self._device_type == "cuda" else c_int64()
 
     def _first_state(self, start: Start) -> State:
         context, first = self._context, next(iter(start.candidates), None)

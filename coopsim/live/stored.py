@@ -1,67 +1,27 @@
-"""Writes the step signatures of this process to plan files, and reads them. Files name ops and types.
+"""Reads the step signatures of a plan file into this process, which has to have their ops and types.
 
 A signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from coopsim.live import device as devices
 from coopsim.live import plan_file
-from coopsim.live.device import GRANULE
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan import Entry
-from coopsim.live.plan_file import Header, Line, PlanFile, Planned
-from coopsim.live.plan_state import Stored, Unplanned
+from coopsim.live.plan_state import NoPlan
 from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
 from coopsim.policies import Policy
 from coopsim.text import human
-from coopsim.trace.measure import peak_bytes
 
 _DEFAULT = "foresight-offline"
-
-
-def header(
-    limit: int | None,
-    policy: Policy | str,
-    others_bytes: int,
-    device: str,
-    command: str,
-    *,
-    arena: bool,
-    hosting: Hosting | None,
-) -> Header:
-    """The header of a plan file that this process writes.
-
-    limit: the budget in bytes; None: steps were only recorded. device: "cuda" or "cpu". The other
-    arguments are fields of Header.
-    """
-    name = policy if isinstance(policy, str) else policy.name
-    return Header(limit or 0, name, others_bytes, torch.__version__, device, command, arena=arena, hosting=hosting)
-
-
-def save(signatures: Sequence[Signature], path: str, head: Header) -> None:
-    """Write step signatures and their schedules to a plan file, whole or not at all."""
-    plan_file.save(PlanFile(head, [_planned(signature) for signature in signatures]), path)
-
-
-def _planned(signature: Signature) -> Planned:
-    state, lines = signature.state, _lines_of(signature.op_log)
-    return Planned(
-        signature.trace,
-        lines,
-        signature.decided,
-        signature.first,
-        state.schedule,
-        state.why,
-        state.margin,
-        state.finished,
-    )
 
 
 class Loaded:
@@ -119,32 +79,16 @@ class Loaded:
             raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
         if self._cached and self._file.header.card != devices.card(device):
             raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        return [_signature(planned, self._path, cached=self._cached) for planned in self._file.signatures]
+        return [self._here(signature) for signature in self._file.signatures]
+
+    def _here(self, signature: Signature) -> Signature:
+        state = signature.state
+        if isinstance(state, NoPlan) and not self._cached:
+            state = replace(state, stays=False)  # elsewhere steps may do better
+        return replace(signature, op_log=_op_log_of(signature.op_log, self._path), state=state)
 
 
-def _signature(planned: Planned, file: str, *, cached: bool) -> Signature:
-    op_log = _op_log_of(planned.op_log, file)
-    peak = peak_bytes(planned.trace, GRANULE)
-    finished = planned.finished and cached  # on another machine steps may do better
-    state: Stored | Unplanned = Unplanned(margin=planned.margin, why=planned.why)
-    if planned.schedule is not None:
-        state = Stored(margin=planned.margin, schedule=planned.schedule, finished=finished)
-    return Signature(planned.trace, op_log, planned.decided, peak, planned.first, state)
-
-
-def _lines_of(op_log: Sequence[Entry]) -> list[Line]:
-    """The op log as a file has it. Which parameters were operands is left out: it means nothing to another process."""
-
-    def plain(shapes: Shapes) -> list[list[Any]]:
-        return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
-
-    return [
-        Line(str(t.func), [plain(t.shapes[0]), plain(t.shapes[1])], t.inputs, t.results, t.op, t.mutable)
-        for t in op_log
-    ]
-
-
-def _op_log_of(lines: list[Line], file: str) -> list[LoggedOp]:
+def _op_log_of(lines: Sequence[Entry], file: str) -> list[LoggedOp]:
     """The op log with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
+from coopsim.live.drawn import Drawn
+
 
 class TrackedStorage:
     """A storage of the program. An op that changes its bytes in place makes its next version.
@@ -165,8 +167,7 @@ class Call:
     results: list[TrackedStorage | None] = field(
         default_factory=list
     )  #: by position, of the device's tensors among the results
-    generator: torch.Generator | None = None
-    state: torch.Tensor | None = None  #: the generator's, before the op drew from it
+    drawn: Drawn | None = None  #: what the op drew from
     gradients: bool = False  #: were gradients enabled? some kernels ask
     kept: Kept | None = None
     operands: list[TrackedStorage | None] = field(default_factory=list)

@@ -5,15 +5,19 @@ knows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
+from ctypes import c_int64
 from functools import partial
 from typing import Any
 
 import torch
 
 from coopsim.live import remaking
+from coopsim.live.attempts import Attempts
+from coopsim.live.drawn import Drawn
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
-from coopsim.live.operands import can_start_again, change, on_device
+from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
@@ -23,10 +27,11 @@ _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_forma
 
 
 class Values:
-    """Runs the ops of one step, and brings its values to the device. room: makes room where memory runs short."""
+    """Runs the ops of one step, and brings its values to the device. room, ooms: as Attempts takes them."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
+    def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
+        self.ooms, self._attempts = ooms, Attempts(room, ooms)
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
@@ -117,7 +122,8 @@ class Values:
             if memory is None:
                 raise LiveError("a value is missing that the plan has; please report this program")
             if tracked in call.mutates:
-                if (tracked, after.get(tracked)) in takeovers and version in tracked.held:
+                own = (tracked, after.get(tracked)) in takeovers and version in tracked.held
+                if own and repeats(call.func) is not Repeats.NEVER:
                     del tracked.held[version]
                 else:  # the older version stays; or these are statistics, which are updated once
                     memory = self.copy(memory, {*protected, *(tracked for tracked, _ in call.reads)})
@@ -183,34 +189,19 @@ class Values:
             torch.set_grad_enabled(call.gradients),
         ):
             args, kwargs = change(call.args, Spec, lay), change(call.kwargs, Spec, lay)
-            if call.generator is not None and call.state is not None:
-                now = call.generator.get_state()
-                call.generator.set_state(call.state)
-            try:
-                out = self.attempt(call.func, partial(call.func, *args, **kwargs), protected)
-            finally:
-                if call.generator is not None:
-                    call.generator.set_state(now)
+            with call.drawn.again() if call.drawn is not None else nullcontext():
+                out = self.attempt(call.func, partial(call.func, *args, **kwargs), protected, call.drawn)
         return [tensor.untyped_storage() for tensor in on_device(self.device_type, (out,))]
 
-    def attempt(self, func: Any, execute: Callable[[], Any], protected: Collection[TrackedStorage] | None) -> Any:
-        """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
-
-        An op that changes a list of tensors cannot be run again, so it may exceed the budget. protected: tracked
-        storages that must not be evicted; None: nothing may be evicted or moved, as only the observer knows where
-        values are. Returns the op's result, and raises what the last attempt raises.
-        """
-        if not can_start_again(func):
-            with self.room.roomy():
-                return execute()
-        tries = 0
-        while True:
-            try:
-                return execute()
-            except torch.OutOfMemoryError:
-                if not self.room.short(protected, tries):
-                    raise
-            tries += 1
+    def attempt(
+        self,
+        func: Any,
+        execute: Callable[[], Any],
+        protected: Collection[TrackedStorage] | None,
+        drawn: Drawn | None = None,
+    ) -> Any:
+        """Run an op, as Attempts.run does."""
+        return self._attempts.run(func, execute, protected, drawn)
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""

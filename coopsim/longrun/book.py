@@ -40,6 +40,8 @@ class Book:
             if length is not None:
                 self.lengths[step.number] = length
         usual = [step for step in later if step.number in self.lengths]
+        if all(step.marked for step in usual):  # as where each step samples first: that is part of the step
+            usual = [replace(step, marked=False) for step in usual]
         if len(usual) < 2:
             raise CoopsimError(f"too few steps for a replay: at least {FIRST + 2} with inputs of one form are needed")
         end = steps[-1].number
@@ -69,18 +71,22 @@ class Book:
         return sorted(set(self.lengths.values()))
 
     def stand_in(self, length: Length) -> Length | None:
-        """The length by which one is played: itself, or the next longer recorded one, if it cannot be known.
+        """The length by which one is played: itself, or, if it cannot be known, the next longer one that can be.
 
-        None if there is none that is longer in every part.
+        None if there is none that was recorded and is longer in every part.
         """
         if length not in self._stand_ins:
-            try:
-                self._usual(length, 0)
-                self._stand_ins[length] = length
-            except NotRecordedError:
-                longer = [one for one in self.known if all(a >= b for a, b in zip(one, length, strict=True))]
-                self._stand_ins[length] = min(longer, key=sum, default=None)
+            longer = [one for one in self.known if all(a >= b for a, b in zip(one, length, strict=True))]
+            playable = (one for one in (length, *sorted(longer, key=sum)) if self._is_playable(one))
+            self._stand_ins[length] = next(playable, None)
         return self._stand_ins[length]
+
+    def _is_playable(self, length: Length) -> bool:
+        try:
+            self._usual(length, 0)
+        except NotRecordedError:
+            return False
+        return True
 
     def is_estimated(self, length: Length) -> bool:
         """Whether a small part of what a step of that length takes is estimated, as it is beyond all recorded ones."""

@@ -55,7 +55,10 @@ class LongRun:
         else:
             assert count is not None
             own = [self.book.lengths.get(step.number, seen[0]) for step in self._steps][:count]
-            given = [*own, *lengths.drawn(seen, count - len(own), seed)]
+            playable = [length for length in seen if self.book.stand_in(length) is not None]
+            if not playable and count > len(own):
+                raise CoopsimError("the recorded steps make requests that follow no rule: none can be played again")
+            given = [*own, *lengths.drawn(playable, count - len(own), seed)]
         self.as_recorded = min(FIRST if source is not None else len(self._steps), len(given))
         self.lengths = self._known(given)
 

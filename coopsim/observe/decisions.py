@@ -15,11 +15,13 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+import torch
+
 from coopsim.observe import syntax
 
 SHORT, LONG = 500, 50_000
 _OURS = str(Path(__file__).parents[1]) + "/"
-_TORCH = "/torch/"
+_TORCH = str(Path(torch.__file__).parent) + "/"
 
 
 class NeverEndsError(SystemExit):
@@ -134,6 +136,6 @@ def _waiting_caller(frame: FrameType) -> tuple[FrameType | None, syntax.Use | No
 def _reader() -> FrameType | None:
     """Return the frame that reads: the innermost that is neither coopsim's nor PyTorch's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _TORCH in frame.f_code.co_filename):
+    while frame is not None and frame.f_code.co_filename.startswith((_OURS, _TORCH)):
         frame = frame.f_back
     return frame

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from coopsim.observe import finite
 from coopsim.observe.data_sizes import UNTAGGED, Sizes
 from coopsim.observe.decisions import Decisions
 from coopsim.observe.effects import tensors
-from coopsim.observe.known import ASSUMED, Known
+from coopsim.observe.known import ASSUMED, FINITE, Known
 from coopsim.observe.masks import Masks
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.shares import BEGIN, Shares
@@ -28,7 +29,7 @@ _READ = "aten::_local_scalar_dense"
 _COPIES = ("aten::_to_copy", "aten::copy_")
 
 #: Names of ops that have to come here, beside those that look at data by their tags.
-OPS = _CHECKS | BEGIN | UNTAGGED | {"aten::arange"}
+OPS = _CHECKS | BEGIN | finite.OPS | UNTAGGED | {"aten::arange"}
 
 
 class DeviceData:
@@ -103,7 +104,7 @@ class DeviceData:
         """Return the value of the device that the host gets."""
         known = self.known.has(tensor)
         assumed = known and bool(self.known.rests_on(tensor) & ASSUMED)
-        if known and not assumed:
+        if known and not self.known.rests_on(tensor) & (ASSUMED | FINITE):
             return out
         self._note(func)
         element = None if known else self._shares.keeps(tensor)
@@ -113,7 +114,7 @@ class DeviceData:
             return type(out)(element if flag is None else flag)
         if tensor.dtype is torch.bool:
             return self.decisions.truth(bool(out), maybe=self._shares.maybe(tensor), assumed=assumed)
-        if not assumed:
+        if not known:
             self.decisions.number()
         return out
 

@@ -37,8 +37,9 @@ LIFT = "aten::lift_fresh"  #: the end of torch.tensor, of which nothing else is 
 #: With one operand that is all true, or all zero, the other does not matter.
 _ABSORBING = {"bitwise_or": True, "logical_or": True, "bitwise_and": False, "logical_and": False, "mul": False}
 
-#: Of a storage: what its values rest on beside what is certain. MASKED: on what unknown masks are said to keep.
-ASSUMED, FROM_HOST, MASKED = 1, 2, 4
+#: Of a storage: what its values rest on beside what is certain. MASKED: on what unknown masks are said to keep. FINITE:
+#: on data being finite.
+ASSUMED, FROM_HOST, MASKED, FINITE = 1, 2, 4, 8
 
 
 class Known:
@@ -59,10 +60,11 @@ class Known:
         return storage is not None and storage in self._rests_on
 
     def rests_on(self, tensor: torch.Tensor) -> int:
-        """Return what the values of a known tensor rest on: the sum of what applies of three constants.
+        """Return what the values of a known tensor rest on: the sum of what applies of four constants.
 
         ASSUMED: what is assumed of masks and routers. FROM_HOST: values copied from the host. MASKED: what unknown
-        masks are said to keep. 0 if they follow from constants alone, and for a tensor that is not known.
+        masks are said to keep. FINITE: that unknown data are finite. 0 if they follow from constants alone, and for a
+        tensor that is not known.
         """
         storage = self._ledger.of(tensor)
         return self._rests_on.get(storage, 0) if storage is not None else 0

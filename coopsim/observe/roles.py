@@ -71,7 +71,7 @@ class Objects:
             for tensor in tensors(parameter):
                 yield Role.PARAMETER, tensor
         for module in self.modules:
-            for buffer in module.buffers(recurse=False):
+            for buffer in nn.Module.buffers(module, recurse=False):  # a class may have an attribute of that name
                 for tensor in tensors(buffer):
                     yield Role.BUFFER, tensor
         for optimizer in self.optimizers:

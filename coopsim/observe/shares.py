@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import effects
+from coopsim.observe import effects, finite
 from coopsim.observe.effects import tensors
-from coopsim.observe.known import ASSUMED, MASKED, Known, on_host
+from coopsim.observe.known import ASSUMED, FINITE, MASKED, Known, on_host
 from coopsim.observe.masks import Masks
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.storages import Ledger, Storage
-from coopsim.observe.tags import Choice, Kept, Tag, Truth, even, is_integral, looks_for_zeros, moved, spread
+from coopsim.observe.tags import Choice, Kept, Tag, Truth, even, is_integral, looks_for_zeros, moved, put, spread
 from coopsim.phantom.control import Control
 
 #: Give indices along a dimension: name -> (number of the result, name of the argument).
@@ -34,14 +34,13 @@ _ALONG = {
     "argmin": 0,
     "argsort": 0,
 }
-_NEVER = ("isnan", "isinf")  #: true of no data of a run that is well
 _COPIES = frozenset(
     ("_to_copy", "clone", "index", "index_select", "repeat", "flip", "roll", "copy", "gather", "take", "view_copy")
 )
 _PUTS = (torch.ops.aten.scatter, torch.ops.aten.scatter_)
 _COMPARE = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _REDUCE = frozenset(("sum", "count_nonzero", "any", "all", "max", "min", "argmax", "bincount", "histc"))
-BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, *_NEVER, "multinomial", "randint", "randperm", "any"))
+BEGIN = frozenset(f"aten::{name}" for name in (*_ALONG, "multinomial", "randint", "randperm", "any"))
 
 
 class Shares:
@@ -118,7 +117,10 @@ class Shares:
         base = name.removesuffix("_")
         operands = list(tensors([*args, *kwargs.values()]))
         tagged = self._tags and any(self.of(operand) for operand in operands)
-        if base == "_to_copy" and not tagged and is_integral(out) and args[0].dtype is torch.bool:
+        answer = finite.always(name, args)
+        if answer is not None:
+            self._answer(out, answer)
+        elif base == "_to_copy" and not tagged and is_integral(out) and args[0].dtype is torch.bool:
             if not self._known.has(args[0]):
                 self._tag(out, Kept())
         elif self._masks.even and func._schema.name in BEGIN and not isinstance(self.of(args and args[0]), Kept):
@@ -137,11 +139,16 @@ class Shares:
             for tensor in tensors(out):
                 self._tag(tensor, tag)
 
+    def _answer(self, out: torch.Tensor, answer: bool) -> None:
+        """Note the answer to a test for finite data: one is written to the device's memory, many get a tag."""
+        if out.is_cuda and not self._known.has(out) and out.numel() == 1:
+            self._known.write(out, torch.full(out.shape, answer), FINITE)
+        elif out.is_cuda and not self._known.has(out):
+            self._tag(out, Truth(float(answer)))
+
     def _begin(self, name: str, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> None:
         named = effects.arguments(func, args, kwargs)
-        if name in _NEVER:
-            self._tag(out, Truth(0.0))
-        elif name == "multinomial":
+        if name == "multinomial":
             self._tag(out, Choice(args[0].shape[-1]))
         elif name == "randperm":
             self._tag(out, Choice(named["n"]))
@@ -179,7 +186,7 @@ class Shares:
         if base == "rsub" and isinstance(first, Kept) and args[1:] == (1,):
             return first
         if func.overloadpacket in _PUTS:
-            return self._put(args)
+            return put(args[0], args[1], args[2], self.of(args[2]))
         if isinstance(first, Choice) and len(args) > 1 and isinstance(args[1], int):
             return moved(base, first, args[1], kwargs)
         return None
@@ -216,6 +223,8 @@ class Shares:
         if not shares:
             masks = [arg for arg in args if isinstance(arg, torch.Tensor)]
             return Kept() if len(masks) > 1 and all(map(self._is_mask, masks)) else None
+        if not base.endswith("_or") and min(shares) == 1 and len(shares) < len(given):
+            return None  # as unknown as the other
         if base.endswith("_or"):
             return Truth(min(1.0, sum(shares))) if len(shares) == len(given) else None
         return Truth(min(shares))
@@ -233,14 +242,6 @@ class Shares:
         if tensor.dtype is torch.bool or isinstance(self.of(tensor), Kept):
             return True
         return is_integral(tensor) and self._known.has(tensor) and bool((on_host(tensor) >> 1 == 0).all())
-
-    def _put(self, args: Any) -> Tag | None:
-        into, dim, index = args[:3]
-        tag = self.of(index)
-        if not isinstance(tag, Choice) or not into.dim():
-            return None
-        rows = into.numel() // into.shape[dim]
-        return Truth(min(1.0, index.numel() / rows / tag.of)) if rows else None
 
     def _reduce(self, base: str, x: torch.Tensor, results: list[torch.Tensor]) -> None:
         tag = self.of(x)

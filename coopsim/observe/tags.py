@@ -51,6 +51,14 @@ def moved(base: str, tag: Choice, by: int, kwargs: dict[str, Any]) -> Tag | None
     return None
 
 
+def put(into: torch.Tensor, dim: int, index: torch.Tensor, tag: Tag | None) -> Tag | None:
+    """Return the tag of zeros into which values are put along `dim` at indices with a tag; None: it has none."""
+    if not isinstance(tag, Choice) or not into.dim():
+        return None
+    rows = into.numel() // into.shape[dim]
+    return Truth(min(1.0, index.numel() / rows / tag.of)) if rows else None
+
+
 def is_integral(tensor: Any) -> bool:
     """Return whether it is a tensor of integers on the GPU; False for truth values."""
     if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda or tensor.dtype is torch.bool:

@@ -235,6 +235,8 @@ known("torch._inductor.custom_graph_pass.CustomKnapsackSolver", _SAVES, "2.12.1"
 known("torch._inductor.compile_fx", "coopsim.compile does not know that Inductor fuses ops", "2.9.1")
 known("torch.utils._ordered_set.OrderedSet", _SAVES)
 
+known("torch._C._cuda_clearCublasWorkspaces", "cuBLAS's workspaces count as other memory")
+
 # Jobs of several ranks.
 known("torch.distributed.Backend._plugins", "other ranks cannot be imagined")
 known("torch.distributed.ProcessGroup._get_backend", "the phantom's clock does not know NCCL's groups")

@@ -99,6 +99,17 @@ class Report(ScriptFigures):
         """The bytes of the card that PyTorch's allocator may use, if the script limits it; else None."""
         return None if self.memory_fraction is None else int(self.memory_fraction * self.memory_bytes)
 
+    def full_after(self, memory_bytes: int) -> int | None:
+        """Return the step by which a card is full if memory goes on growing; None if it does not grow, or is too large.
+
+        What was allocated only before the last step, as while a model is loaded, has room for what grows.
+        """
+        if not self.growth or not self.growth["bytes_per_step"] or self.peak_device_bytes > memory_bytes:
+            return None
+        steady = self.steady_peak_allocated_bytes or self.peak_allocated_bytes
+        left = memory_bytes - self.peak_device_bytes + self.peak_allocated_bytes - steady
+        return int(self.growth["last"] + left // self.growth["bytes_per_step"])
+
     @property
     def reserved_but_unallocated(self) -> float:
         """1 - peak allocated ÷ peak reserved bytes; 0.0 if nothing was reserved."""

@@ -23,7 +23,7 @@ import coopsim
 trace = coopsim.load("synth:unet:4")
 schedule = coopsim.replay(trace, "coop", budget="60%")
 print(coopsim.summary(schedule, trace)["overhead"], coopsim.validate(schedule, trace))
-figure = coopsim.plot(schedule, trace)
+coopsim.plot(schedule, trace).figure.savefig("map.png")
 table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, steps=2)
 ```
 

@@ -194,7 +194,7 @@ def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
         ]
         if all(one.signature.schedule is not None for one in made):
             return row | started(server, file, arguments, memory)
-    return row | {"why": f"no plan: {next(m.signature.why for m in made if m.signature.schedule is None)}"}
+    return row | {"why": f"no plan: {next(m.signature.state.why for m in made if m.signature.state.schedule is None)}"}
 
 
 def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int) -> Row:

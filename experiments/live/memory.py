@@ -69,7 +69,7 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
     how = {"search": False, "arena": head.arena}
     made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
-    why = next((m.signature.why for m in made if m.signature.why), "")
+    why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)

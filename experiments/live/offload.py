@@ -56,7 +56,7 @@ def by_plan(
     begun = time.perf_counter()
     made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
-    why = next((m.signature.why for m in made if m.signature.why), "")
+    why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
     plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)

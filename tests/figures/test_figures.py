@@ -22,43 +22,11 @@ from coopsim.schedule import Schedule
 from coopsim.timeline import simulate
 from coopsim.timeline.params import Params
 from coopsim.timeline.work import TaskKind
-from coopsim.trace import Trace, TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
-from coopsim.types import Action, CoopsimError, Phase, Role
+from coopsim.types import Action, CoopsimError, Role
 from tests.conftest import ROOT
-from tests.figures.drawn import row, table, texts_are_inside_and_apart
-
-
-def chain(layers: int = 12) -> Trace:
-    """Forward and back through a chain, with weights, gradients and an update in place."""
-    b = TraceBuilder()
-    weights = [b.storage(2048, Role.PARAMETER, alive_at_start=True) for _ in range(layers)]
-    x = [b.storage(8192, Role.INPUT, alive_at_start=True)]
-    for i, w in enumerate(weights):
-        x.append(b.storage(8192 + 1024 * (i % 3)))
-        b.op("f", reads=[x[-2], w], creates=[x[-1]], temporaries=[512], cost_ns=1000 + 37 * i)
-    grad, gradients = x[-1], []
-    for i in reversed(range(layers)):
-        new = b.storage(8192)
-        gradients.append(b.storage(2048, Role.GRADIENT))
-        b.op("g", reads=[x[i], grad], creates=[new, gradients[-1]], cost_ns=2000 + 41 * i, phase=Phase.BACKWARD)
-        b.free(grad)
-        grad = new
-        if i > 0:
-            b.free(x[i])
-    b.free(grad)
-    for w, g in zip(reversed(weights), gradients, strict=True):
-        b.op("sgd", reads=[g], mutates=[w], cost_ns=100, phase=Phase.OPTIMIZER)
-        b.free(g)
-    return b.build({"model": "chain"})
-
-
-TRACE = chain()
-SQUEEZED = {
-    p: replay(TRACE, p, int(0.7 * peak_bytes(TRACE, 512)), steps=3) for p in ("coop", "dte-oneflow", "dtr-oneflow")
-}
-
+from tests.figures.drawn import SQUEEZED, TRACE, chain, mapped, row, table, texts_are_inside_and_apart
 
 # ---- the data behind curves
 
@@ -173,22 +141,6 @@ def test_bad_tables_and_words_are_refused() -> None:
 
 
 # ---- feasibility maps
-
-
-def mapped(*traces: str) -> pd.DataFrame:
-    """Coop fits above 20 %; DTR above 40 % but for a hole of one fine step; `mine` ends in every way there is."""
-    rows = []
-    for trace in traces:
-        for ratio in [k / 100 for k in range(10, 101, 2)] + [0.451]:
-            for policy, outcome in (
-                ("coop", "ok" if ratio > 0.2 else "oom"),
-                ("dtr-oneflow", "ok" if ratio > 0.4 and ratio != 0.451 else "thrash"),
-                ("mine", "lost" if ratio > 0.8 else "thrash" if ratio > 0.5 else "oom"),
-            ):
-                overhead = 1 + 0.1 / ratio if outcome == "ok" else None
-                one = row(policy, ratio, 0, trace=trace, outcome=outcome, overhead=overhead)
-                rows.append(one | {"budget_bytes": round(1e6 * ratio), "refined": ratio == 0.451})
-    return pd.DataFrame(rows)
 
 
 @pytest.mark.parametrize("size", ["column", "slide"])

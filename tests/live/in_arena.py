@@ -67,7 +67,7 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
     made = [make.make(kind, POLICY, budget, 0, **how) for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
     plan_file.save(replace(file, header=head, signatures=[m.signature for m in made]), path)
-    return {"why": [m.signature.why for m in made], "budget": budget}
+    return {"why": [m.signature.state.why for m in made], "budget": budget}
 
 
 def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from ctypes import c_int64
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -95,7 +96,7 @@ def parts(
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
     room = Room(residency, storages, spilled, limit, None, cap, hard=hard, spills=True)
-    values = Values(residency, room, spilled)
+    values = Values(residency, room, spilled, c_int64())
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
@@ -164,8 +165,7 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
     unused: dict[str, Any] = {"several_streams": False}
     mutates: list[set[int]] = [set() for _ in ops]
-    random = [False for _ in ops]
-    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, random=random, program=program, **unused)
+    return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, program=program, **unused)
 
 
 MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.sub.Tensor

@@ -137,5 +137,5 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         file.write_bytes(b"x")
         os.truncate(file, 1 << 28 if i == 60 else 1)  # sparse
         os.utime(file, (i, i))
-    live_cache.trim(tmp_path)
+    plan_file.trim(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted(files[61:])

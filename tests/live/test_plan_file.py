@@ -12,8 +12,11 @@ import pytest
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.plan_file import Line, PlanFile, Planned
+from coopsim.live.plan_file import Line, PlanFile
+from coopsim.live.plan_state import Candidate, NoPlan
+from coopsim.live.signatures import Signature
 from coopsim.trace import synth
+from coopsim.trace.measure import peak_bytes
 from tests.live.plans import HEADER
 
 
@@ -23,7 +26,10 @@ def small() -> PlanFile:
     schedule = schedules.find(trace, "coop", 1 << 40)
     return PlanFile(
         HEADER,
-        [Planned(trace, op_log, 3, True, schedule), Planned(trace, op_log, 3, why="it does not fit", finished=True)],
+        [
+            Signature(trace, op_log, 3, 0, True, NoPlan(candidate=Candidate(7, schedule))),
+            Signature(trace, op_log, 3, 0, state=NoPlan("it does not fit", stays=True)),
+        ],
     )
 
 
@@ -38,9 +44,11 @@ def test_what_was_written_is_read(file: Path, tmp_path: Path) -> None:
     found = plan_file.load(file)
     assert found.header == HEADER
     assert [k.op_log for k in found.signatures] == [k.op_log for k in small().signatures]
-    assert [(k.first, k.schedule is None, k.why, k.finished) for k in found.signatures] == [
-        (True, False, "", False), (False, True, "it does not fit", True)
+    assert [(k.first, k.state.schedule is None, k.state.why, k.state.margin) for k in found.signatures] == [
+        (True, False, "", 7), (False, True, "it does not fit", 0)
     ]  # fmt: skip
+    assert [k.state.stays for k in found.signatures] == [False, True]
+    assert {k.peak_bytes for k in found.signatures} == {peak_bytes(synth.chain(8), 512)}
     again = tmp_path / "again.plan"
     plan_file.save(found, again)
     assert again.read_bytes() == file.read_bytes()

@@ -73,7 +73,7 @@ def skipped(self, call, targets, takeovers, protected=()):
         for tracked in call.results if tracked is not None and tracked not in where}
     run(self, call, targets, takeovers)
 def drawn(self, call, where, protected):
-    call.generator = None
+    call.drawn = None
     return execute(self, call, where, protected)
 def same(name):
     return compare(name, "60%", "coop", 5)["same"]

@@ -7,7 +7,6 @@ from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import COLD
 from coopsim.live.plan import HOLD
-from coopsim.live.search import Search
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
 from coopsim.types import MIB, Action, Role
@@ -72,11 +71,3 @@ def test_a_slow_link_or_a_slow_host_is_not_used() -> None:
     slow_host = Link("its host takes 1 ms per copy", fast, fast // 2, host_ns=round(1e6 / COLD))
     assert _copies_or_runs_again(2, slow_host, 10) == Action.RECOMPUTE
     assert _copies_or_runs_again(10, slow_host, 10) == Action.OFFLOAD  # there the host is ahead all the same
-
-
-def test_beside_a_plan_with_copies_one_without_is_found() -> None:
-    """If steps by the first are not steady, the second may be, with a smaller margin than another with copies."""
-    search = Search(_step(10), "foresight-offline", 17 * MIB, hosting=Hosting("pcie5-x16"), ops=10)
-    found, _ = search.leaving(MIB, 0, None)
-    assert [bool(one.schedule.header.get("offloads")) for one in found] == [True, False]
-    assert found[0].cost < found[1].cost < 1.3

@@ -58,7 +58,7 @@ def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child
         assert report["evictions"] > 0, report
         assert report["recomputes"] > 0, report
     assert two["side"] > 0
-    assert two["bytes"] > 0  # the block itself, and not a empty in its place
+    assert two["bytes"] > 0  # the block itself, and not an empty one in its place
     assert two["side_waits"] > 0
     assert two["main_waits"] > 0
     assert (one["side"], one["side_waits"], one["main_waits"]) == (0, 0, 0)

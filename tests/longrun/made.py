@@ -97,7 +97,7 @@ def varying(lengths: Iterable[int], *, empties: int = 0, evaluates: int = 0, lea
     for n, length in enumerate(lengths, 1):
         if empties and n % empties == 1 and n > 1:
             of.empty()
-        if evaluates and n % evaluates == 1 and n > 1:
+        if evaluates and (n - 1) % evaluates == 0 and n > 1:
             seen: list[int] = []
             of.evaluates(lambda seen=seen: seen.append(of.take(30 * MIB)))
             of.free(score)

@@ -21,6 +21,7 @@ KINDS = {
     "plain": {},
     "emptied caches": {"empties": 10},
     "evaluation": {"evaluates": 15},
+    "evaluation in each step": {"evaluates": 1},
     "both": {"empties": 10, "evaluates": 15},
     "a leak": {"leaks": 300_000},
     "a longer tensor": {"grows": 4096},

@@ -1,5 +1,6 @@
 """Scripts whose memory grows from step to step, and others that look alike: the verdict, the variable, its line."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def test_growth_until_memory_runs_out(tmp_path: Path) -> None:
     assert found["growth"]["kept_in"][0]["name"] == "kept"
 
 
+@pytest.mark.slow
+def test_four_steps_are_too_few(tmp_path: Path) -> None:
+    """The batch of a loop that fetches the next one early: sizes round differently from step to step."""
+    text = HEAD + (
+        "kept = []\nfor _ in range(STEPS):\n    train(model(data()).square().mean())\n"
+        "    kept.append(torch.empty(3 << 20, dtype=torch.uint8, device='cuda'))\n"
+    )
+    found = [report_of_text(tmp_path, text.replace("STEPS", str(n)))["growth"] for n in (4, 5, 6)]
+    assert [growth is not None for growth in found] == [False, False, True]
+
+
 def test_what_is_printed() -> None:
     grown = {
         "first": 3, "last": 13, "bytes_per_step": 1 << 20,
@@ -72,6 +84,8 @@ def test_what_is_printed() -> None:
         command=["python", "train.py"], gpu="rtx-3060", memory_bytes=1 << 30, outcome="ok", steps=13, **numbers,
         peak_device_bytes=1 << 29, processes=1, growth=grown,
     )  # fmt: skip
+    once = replace(report, peak_allocated_bytes=300 << 20, steady_peak_allocated_bytes=100 << 20)
+    assert (report.full_after(1 << 30), once.full_after(1 << 30), once.full_after(1 << 20)) == (525, 725, None)
     assert rows(report) == [
         ("grows", "1 MiB per step from step 3 to 13; at that rate the card is full after some 525 steps"),
         ("", "     1 MiB  by aten.mm.default in net.0 at train.py:9"),

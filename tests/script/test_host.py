@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from coopsim.script.running import host_limit
 from tests.script.command import phantom_run, report_of_text
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
@@ -104,3 +105,15 @@ torch.empty(40 << 30, dtype=torch.uint8, device="cuda")
 def test_a_script_that_starts_cuda_early_has_all_of_the_card(tmp_path: Path) -> None:
     """What the host may take is limited; the addresses of the card's memory are not of it."""
     assert report_of_text(tmp_path, EARLY, "--gpu", "a100-80gb")["peak_reserved_bytes"] == 40 << 30
+
+
+def test_what_was_read_from_files_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of a container counts files that were read, which the kernel gives back at once."""
+    monkeypatch.setattr(host_limit, "_GROUP", tmp_path)
+    (tmp_path / "memory.max").write_text(f"{64 * MIB}\n")
+    (tmp_path / "memory.current").write_text(f"{60 * MIB}\n")
+    assert host_limit.free() == (4 * MIB, 64 * MIB)
+    (tmp_path / "memory.stat").write_text(f"anon {MIB}\ninactive_file {40 * MIB}\nslab_reclaimable {2 * MIB}\n")
+    assert host_limit.free() == (46 * MIB, 64 * MIB)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_limit.free() != (46 * MIB, 64 * MIB)

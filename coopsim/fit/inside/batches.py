@@ -11,7 +11,7 @@ from torch.optim import optimizer as hooks
 
 from coopsim.fit.changes import Changes
 from coopsim.script.running import dividing
-from coopsim.script.watching.imports import now_or_after
+from coopsim.script.watching.imports import after_import
 from coopsim.script.watching.places import is_own
 
 _LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
@@ -31,11 +31,11 @@ class Batches:
         self._by_iterator: dict[int, int] = {}
         self._advanced: set[int] = set()
         self._training: set[int] = set()
-        now_or_after("torch.utils.data.dataloader", self._see_loaders)
-        now_or_after("transformers.training_args", self._see_arguments)
+        after_import("torch.utils.data.dataloader", self._see_loaders)
+        after_import("transformers.training_args", self._see_arguments)
         for name in _LIGHTNING:
-            now_or_after(name, self._see_lightning)
-        now_or_after("accelerate.accelerator", self._see_accelerate)
+            after_import(name, self._see_lightning)
+        after_import("accelerate.accelerator", self._see_accelerate)
         hooks.register_optimizer_step_pre_hook(self._steps)
 
     def _steps(self, *_: Any) -> None:

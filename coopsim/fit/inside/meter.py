@@ -1,7 +1,6 @@
 """Measure what a script's steps cost, by the prices of classes and by the phantom's clock, and where memory peaks."""
 
 import functools
-import sys
 from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
@@ -17,7 +16,7 @@ from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.prices import Call
 from coopsim.script.watching import clock
-from coopsim.script.watching.imports import AfterImport, now_or_after
+from coopsim.script.watching.imports import after_import
 from coopsim.script.watching.steps import Counted
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
@@ -45,9 +44,9 @@ class StepMeter:
         self._in_block = in_block
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
-        sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
-        now_or_after("triton.runtime.jit", self._triton)
-        now_or_after("triton.runtime.autotuner", self._autotuner)
+        after_import("torch._inductor.runtime.triton_heuristics", self._inductor)
+        after_import("triton.runtime.jit", self._triton)
+        after_import("triton.runtime.autotuner", self._autotuner)
 
     def _inductor(self, _: ModuleType) -> None:
         """Add the cost of Inductor's kernels, which the dispatcher does not see, by the bytes of their operands."""

@@ -33,7 +33,7 @@ class Rough:
 
 def _found() -> dict[str, Any]:
     objects = roles.Objects.now()
-    parameters = [(p.requires_grad, *memory(p)) for p in objects.parameters() if p.is_cuda]
+    parameters = [(p.requires_grad, *memory(_shard(p))) for p in objects.parameters() if p.is_cuda]
     sizes = {address: nbytes for _, address, nbytes in parameters}
     trained = {address: nbytes for trains, address, nbytes in parameters if trains}
     states: dict[str, int] = {}
@@ -41,7 +41,13 @@ def _found() -> dict[str, Any]:
         kind = type(optimizer).__name__
         copies = _COPIES.get(kind, int(any(group.get("momentum") for group in getattr(optimizer, "param_groups", ()))))
         of = [p for group in getattr(optimizer, "param_groups", ()) for p in group["params"]]
-        nbytes = sum(p.numel() * p.element_size() for p in of if isinstance(p, torch.Tensor) and p.is_cuda)
+        shards = [_shard(p) for p in of if isinstance(p, torch.Tensor) and p.is_cuda and p.requires_grad]
+        nbytes = sum(shard.numel() * shard.element_size() for shard in shards)
         if copies and nbytes:
             states[kind] = states.get(kind, 0) + copies * nbytes
     return {"parameters": sum(sizes.values()), "gradients": sum(trained.values()), "states": states}
+
+
+def _shard(parameter: torch.Tensor) -> torch.Tensor:
+    """Return what this rank holds of a parameter: a shard, or the parameter itself."""
+    return parameter.to_local() if hasattr(parameter, "to_local") else parameter

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from coopsim.fit.changes import Changes
-from coopsim.script.watching.imports import AfterImport
+from coopsim.script.watching.imports import after_import
 from coopsim.script.watching.places import is_own
 
 #: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass → the like that do not.
@@ -23,7 +23,7 @@ class Sharded:
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self._calls: list[dict[str, Any]] = []
-        sys.meta_path.insert(0, AfterImport("torch.distributed.fsdp", self._imported))
+        after_import("torch.distributed.fsdp", self._imported)
 
     def found(self) -> list[dict[str, Any]]:
         """Return each call once, in the form of survey.Sharding, for the report; a library's call has the file ""."""

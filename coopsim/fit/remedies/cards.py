@@ -1,15 +1,15 @@
 """Remedy "cards": more cards, for a script that is a job of several ranks already."""
 
-import re
+import shlex
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.proposals import Case, Keep, Proposals, fits
 from coopsim.fit.remedy import Remedy
+from coopsim.script.ranks import launcher
 from coopsim.script.ranks.fewest import asked
 
 #: At most so many times the cards that the job has: if more are needed, what every card holds is too large.
 _MOST = 16
-_PER_NODE = re.compile(r"(--nproc[-_]per[-_]node|--num_processes)(=?)\w*")
 
 
 def propose(case: Case) -> Proposals:
@@ -36,6 +36,10 @@ def propose(case: Case) -> Proposals:
 
 def proposal(case: Case, size: int) -> Remedy:
     """Return the remedy, not tried yet, of running the job on `size` cards, one rank on each."""
-    words = " ".join(case.script.command)
-    line = _PER_NODE.sub(rf"\g<1>={size}", words)
-    return case.proposal("cards", f"{size} cards", (line,), Changes(cards=size), same=False)
+    per_node = min(case.survey.report.cards_per_node, size)
+    command = launcher.with_ranks(case.script.command, size // per_node, per_node)
+    if command is None:
+        words = ("coopsim", "phantom", "run", "--world", str(size), "--", *case.script.command)
+        return case.proposal("cards", f"{size} cards", (shlex.join(words),), Changes(cards=size), same=False)
+    line, changes = shlex.join(command), Changes(cards=size)
+    return case.proposal("cards", f"{size} cards", (line,), changes, same=False, command=command)

@@ -152,7 +152,7 @@ class Search:
             needs_bytes=self._survey.needs_bytes,
             masks=self._survey.report.masks,
             lower_needs_bytes=self._lower_needs,
-            full_after_steps=rows.full_after(self._survey.report, self._trials.script.total_bytes),
+            full_after_steps=self._survey.report.full_after(self._trials.script.total_bytes),
             memory_bytes=self._trials.script.total_bytes,
             remedies=tuple(with_patch(remedy, self._survey) for remedy in found),
             basis=self._survey.basis,

@@ -67,7 +67,7 @@ int cuda(const char* name, Given... given) {
 
 // --- what a planned step asks for -----------------------------------------------------------------------------------
 
-// Requests by entry of the tape: of entry r, those from start[r] to start[r + 1].
+// Requests by entry of the op log: of entry r, those from start[r] to start[r + 1].
 struct Plan {
   const volatile int64_t* at = nullptr;  // the entry that runs
   std::vector<int64_t> start, bytes, offset;
@@ -381,7 +381,7 @@ void* take(int64_t bytes, int device, Stream stream) {
     arena.stats.wanted = round_up(bytes);
     const int64_t left = arena.stats.size - (arena.stats.allocated - arena.stats.outside);
     const std::string where = device == HOST ? "the CPU" : "GPU " + std::to_string(device);
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. PlanTrials to allocate ", human(bytes), ". Of the budget of ",
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
                      human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
                      human(arena.largest()), " of them side by side");
   }

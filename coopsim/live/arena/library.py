@@ -95,6 +95,11 @@ class Arena:
         """The counters of the arena (Stats in arena.cpp), in bytes or numbers; they change while it is used."""
         return self._lib.coopsim_arena_stats(self._device).contents
 
+    @property
+    def ooms(self) -> ctypes.c_int64:
+        """How often the arena has found no memory, kept up to date."""
+        return ctypes.c_int64.from_buffer(self.stats, _Stats.ooms.offset)
+
     def reset_peaks(self) -> None:
         """Reset the peaks to what is allocated and reserved now."""
         self._lib.coopsim_arena_reset_peaks(self._device)

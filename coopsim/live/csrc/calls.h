@@ -5,9 +5,11 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "operands.h"
@@ -42,12 +44,81 @@ struct Spec {
 
 using Results = c10::SmallVector<StoragePtr, 4>;  // of an op, by position
 
+enum class Draws : int64_t { nothing, own, any };  // what an op may draw from (drawn.py)
+
+// The states of generators, as they were before an op ran (drawn.py).
+class Drawn {
+ public:
+  void keep(Draws what, const Stack& stack, size_t n, c10::DeviceType kind) {
+    const Below below;
+    const IValue* args = stack.data() + (stack.size() - n);
+    for (size_t i = 0; i < n; i++)
+      if (args[i].isGenerator()) add(args[i].toGenerator());
+    auto& context = at::globalContext();
+    const bool on_gpu = kind == c10::DeviceType::CUDA;
+    if (what == Draws::any) {
+      add(context.defaultGenerator(c10::DeviceType::CPU));
+      const auto gpus = on_gpu ? c10::impl::getDeviceGuardImpl(kind)->deviceCount() : 0;
+      for (c10::DeviceIndex i = 0; i < gpus; i++) add(context.defaultGenerator(c10::Device(kind, i)));
+    } else if (states_.empty()) {
+      add(context.defaultGenerator(on_gpu ? device_of(args, n, kind) : c10::Device(kind)));
+    }
+  }
+
+  void clear() { states_.clear(); }
+
+  void restore() const {
+    for (const auto& [generator, state] : states_) {
+      at::Generator own = generator;
+      const std::lock_guard<std::mutex> lock(own.mutex());
+      own.set_state(state);
+    }
+  }
+
+  Drawn now() const {
+    Drawn found;
+    for (const auto& [generator, state] : states_) found.add(generator);
+    return found;
+  }
+
+ private:
+  void add(const at::Generator& generator) {
+    at::Generator own = generator;
+    const std::lock_guard<std::mutex> lock(own.mutex());
+    states_.emplace_back(own, own.get_state());
+  }
+
+  static c10::Device device_of(const IValue* args, size_t n, c10::DeviceType kind) {
+    for (size_t i = 0; i < n; i++) {
+      if (args[i].isTensor() && args[i].toTensor().defined() && args[i].toTensor().device().type() == kind)
+        return args[i].toTensor().device();
+      if (args[i].isDevice() && args[i].toDevice().type() == kind && args[i].toDevice().has_index())
+        return args[i].toDevice();
+    }
+    return c10::impl::getDeviceGuardImpl(kind)->getDevice();
+  }
+
+  c10::SmallVector<std::pair<at::Generator, at::Tensor>, 1> states_;
+};
+
+// The generators stand where they did, and afterwards where they are now.
+class DrawnAgain {
+ public:
+  explicit DrawnAgain(const Drawn& drawn) : now_(drawn.now()) { drawn.restore(); }
+  ~DrawnAgain() { now_.restore(); }
+  DrawnAgain(const DrawnAgain&) = delete;
+  DrawnAgain& operator=(const DrawnAgain&) = delete;
+
+ private:
+  Drawn now_;
+};
+
 class Call {
  public:
   // Become the call of what is on top of the stack, with the memory that an earlier one has left. tensors, made: the
-  // positions of tensors among arguments and results. random: it draws from a generator.
+  // positions of tensors among arguments and results. drawn: what it may draw from.
   void keep(const OperatorHandle& op, const Stack& stack, c10::ArrayRef<int32_t> tensors,
-            c10::ArrayRef<int32_t> made, c10::DeviceType kind, bool random) {
+            c10::ArrayRef<int32_t> made, c10::DeviceType kind, Drawn drawn) {
     op_ = op;
     made_.assign(made.begin(), made.end());
     kind_ = kind;
@@ -65,16 +136,14 @@ class Call {
       else if (first[i].isTensor()) slots_.push_back({static_cast<int32_t>(i), 0, slot(first[i].toTensor(), args_[i])});
       else args_[i] = list(first[i], static_cast<int32_t>(i));
     }
-    generator_.reset();
-    if (random) draw_from(first, n);
+    drawn_ = std::move(drawn);
   }
 
   // It will not run again.
   void let_go() {
     if (tensors_) args_.clear();
     tensors_ = false;
-    generator_.reset();
-    state_.reset();
+    drawn_.clear();
   }
 
   // Run it again, on storages by position of its operands; gives those of its results, by position.
@@ -84,8 +153,7 @@ class Call {
     Stack stack(args_.begin(), args_.end());
     lay(stack, operands);
     {
-      std::optional<Redrawn> redrawn;
-      if (generator_) redrawn.emplace(*generator_, state_);
+      const DrawnAgain again(drawn_);
       op_->callBoxed(&stack);
     }
     Results results;
@@ -96,24 +164,6 @@ class Call {
  private:
   struct Slot {
     int32_t argument, element, spec;  // element: of a list, counted from 1; spec -1: the argument is as it was
-  };
-
-  // The generator stands where it did, and afterwards where it is now.
-  class Redrawn {
-   public:
-    Redrawn(const at::Generator& generator, const at::Tensor& state) : generator_(generator) {
-      const std::lock_guard<std::mutex> lock(generator_.mutex());
-      now_ = generator_.get_state();
-      generator_.set_state(state);
-    }
-    ~Redrawn() {
-      const std::lock_guard<std::mutex> lock(generator_.mutex());
-      generator_.set_state(now_);
-    }
-
-   private:
-    at::Generator generator_;
-    at::Tensor now_;
   };
 
   int32_t slot(const at::Tensor& tensor, IValue& kept) {
@@ -150,18 +200,6 @@ class Call {
     return mine;
   }
 
-  void draw_from(const IValue* args, size_t n) {
-    const Below below;
-    for (size_t i = 0; i < n; i++)
-      if (args[i].isGenerator()) generator_ = args[i].toGenerator();
-    if (!generator_) {
-      const auto index = kind_ == c10::DeviceType::CPU ? -1 : at::detail::getCUDAHooks().getCurrentDevice();
-      generator_ = at::globalContext().defaultGenerator(c10::Device(kind_, static_cast<c10::DeviceIndex>(index)));
-    }
-    const std::lock_guard<std::mutex> lock(generator_->mutex());
-    state_ = generator_->get_state();
-  }
-
   void lay(Stack& stack, c10::ArrayRef<StorageImpl*> operands) const {
     int32_t list = -1;
     for (const Slot& s : slots_) {
@@ -193,8 +231,7 @@ class Call {
   c10::SmallVector<Spec, 3> specs_;  // by position of the operand, the first `used_`
   int32_t used_ = 0;
   bool tensors_ = false;  // are there any among `args_`?
-  std::optional<at::Generator> generator_;
-  at::Tensor state_;
+  Drawn drawn_;
 };
 
 }  // namespace coopsim

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,6 +65,7 @@ class Follower {
   Callbacks callbacks;
   const std::string error;  // what reading a storage without memory says
   Account* const account = new Account();
+  const volatile int64_t* ooms = &none;  // how often the allocator has found no memory (Attempts)
   std::recursive_mutex mutex;
   Cells cells;
 
@@ -128,8 +130,10 @@ class Follower {
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
+    Drawn drawn;
+    if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {
-      if (!execute(row, stack)) return false;
+      if (!execute(row, stack, drawn)) return false;
       advance();
       return true;
     }
@@ -139,9 +143,9 @@ class Follower {
     if (row.call >= 0) {
       std::shared_ptr<Call>& call = calls[static_cast<size_t>(row.call)].ours;
       if (!call || call.use_count() > 1) call = std::make_shared<Call>();
-      call->keep(*row.op, *stack, row.tensors, row.made, table_->kind, made_by(row.call).random);
+      call->keep(*row.op, *stack, row.tensors, row.made, table_->kind, drawn);
     }
-    if (!execute(row, stack)) return false;
+    if (!execute(row, stack, drawn)) return false;
     advance();
     Found results;
     if (!row.find.empty() || table_->kind == c10::DeviceType::CPU) results = top(*stack, row.returned, row.made, table_->kind);
@@ -227,34 +231,39 @@ class Follower {
     return true;
   }
 
-  // Runs it. False: it found no room, and the stack is as it was.
-  bool execute(const Row& row, Stack* stack) {
+  // Runs it. False: it found no room, and the stack and the generators are as they were (Attempts).
+  bool execute(const Row& row, Stack* stack, const Drawn& drawn) {
     c10::impl::ExcludeDispatchKeyGuard below(modes);
-    if (table_->kind == c10::DeviceType::CPU && !callbacks.roomy) {  // nothing can be short
-      row.op->callBoxed(stack);
-      return true;
-    }
     if (row.views) {  // nothing that can be short
       row.op->callBoxed(stack);
       return true;
     }
-    if (!row.starts_again) {
+    if (row.repeats == Repeats::never) {
       const Roomy roomy(*this);
       row.op->callBoxed(stack);
       return true;
     }
     const size_t base = stack->size() - row.given;
     const c10::SmallVector<IValue, 8> args(stack->begin() + static_cast<std::ptrdiff_t>(base), stack->end());
+    const int64_t before = *ooms;
+    bool failed = false;
     try {
       row.op->callBoxed(stack);
+      if (*ooms == before) return true;
     } catch (const std::exception& why) {
-      if (!ran_out(why)) throw;
-      stack->resize(base);
-      stack->insert(stack->end(), args.begin(), args.end());
-      return false;
+      failed = ran_out(why);
+      if (!failed && *ooms == before && !reads_evicted(why)) throw;
+      forget_python_s();
     }
-    return true;
+    TORCH_CHECK(failed || *ooms == before || row.repeats == Repeats::always,
+                row.op->operator_name(), " found no memory, went on, and changed its operands: it cannot be run again");
+    drawn.restore();
+    stack->resize(base);
+    stack->insert(stack->end(), args.begin(), args.end());
+    return false;
   }
+
+  bool reads_evicted(const std::exception& why) const { return std::strstr(why.what(), error.c_str()) != nullptr; }
 
   void conclude(const Row& row, const Found& operands, const Found& results) {
     for (const Value& v : row.makes)
@@ -343,7 +352,8 @@ class Follower {
     for (size_t i = 0; i < made.reads.size(); i++) {
       const Value& read = made.reads[i];
       if (std::find(made.mutates.begin(), made.mutates.end(), read.storage) == made.mutates.end()) continue;
-      if (takes_over(action, made, read.storage) && cells[read.storage].holding(read.version)) taken.push_back(read);
+      if (made.restarts && takes_over(action, made, read.storage) && cells[read.storage].holding(read.version))
+        taken.push_back(read);
       else where[i] = counted(copy_of(where[i]));  // the older version stays; or these are statistics
     }
     const auto memory_of = [&](int32_t s) -> StorageImpl* {
@@ -356,7 +366,12 @@ class Follower {
       operands.push_back(s < 0 ? nullptr : memory_of(s));
       if (s >= 0 && !operands.back()) return false;
     }
+    const int64_t before = *ooms;
     const Results results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
+    if (kept.ours && *ooms != before) {  // it has caught that there was no room, and has changed what it took over
+      for (const Value& read : taken) cells[read.storage].let_go(read.version);
+      return false;
+    }
     if (results.size() != made.results.size()) return false;
     for (const Value& read : taken) cells[read.storage].let_go(read.version);
     const auto result_of = [&](int32_t s) -> StoragePtr {
@@ -423,6 +438,7 @@ class Follower {
     void (*roomy_)(int64_t);
   };
 
+  static constexpr int64_t none = 0;
   const Table* table_ = nullptr;
 };
 

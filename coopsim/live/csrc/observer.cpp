@@ -75,7 +75,7 @@ struct Watched final : c10::impl::CoopsimDelegating {
 }  // namespace
 }  // namespace coopsim
 
-// What library.py calls. Storages go by their addresses.
+// What observer.py calls. Storages go by their addresses.
 extern "C" {
 using namespace coopsim;
 
@@ -85,6 +85,7 @@ Follower* coopsim_follower(const char* error, void* out_of_memory) {
 }
 State* coopsim_state(Follower* follower) { return &follower->state; }
 Account* coopsim_account(Follower* follower) { return follower->account; }
+void coopsim_ooms(Follower* follower, const int64_t* ooms) { follower->ooms = ooms; }
 Callbacks* coopsim_callbacks(Follower* follower) { return &follower->callbacks; }
 
 // From here on the mode on top of the stack is watched. 0: another one is.

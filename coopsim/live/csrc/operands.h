@@ -1,4 +1,4 @@
-// The tensors among an op's arguments or results, in the order in which the tape has them.
+// The tensors among an op's arguments or results, in the order in which the op log has them.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -27,7 +27,7 @@ inline std::vector<int32_t> tensors_of(const std::vector<c10::Argument>& argumen
   return found;
 }
 
-// Does the tape have it? Of numbers that PyTorch made tensors of, Python sees the numbers.
+// Does the op log have it? Of numbers that PyTorch made tensors of, Python sees the numbers.
 inline bool counts(const at::Tensor& tensor, c10::DeviceType kind) {
   return tensor.defined() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.device().type() == kind &&
          tensor.layout() == at::kStrided;

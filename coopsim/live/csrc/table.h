@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "operands.h"
+#include "calls.h"
 
 namespace coopsim {
 
@@ -23,6 +23,8 @@ struct Watch {
 };
 
 enum class Kind : int64_t { evict, drop, again, offload, leave, fetch, arrive };
+
+enum class Repeats : int64_t { never, failed, always };  // when an op can be run again (operands.py)
 
 using c10::ArrayRef;  // arrays are in the table's memory, in the order of its rows: steps read them in that order
 
@@ -38,7 +40,7 @@ struct Action {
 struct Made {
   ArrayRef<int32_t> inputs, results, mutates;
   ArrayRef<Value> reads, writes;
-  bool random = false;
+  bool restarts = false;  // it may run again on what it has changed, after it ran out of memory
 };
 
 // What every op needs comes first, in one line of the processor's cache.
@@ -47,10 +49,12 @@ struct Row {
   int32_t call = -1;  // keep the call of this op
   bool idle = false;     // there is nothing to do but to run the op
   bool bounded = false;  // `elements` is not empty
-  bool changes = false, starts_again = true, creates = false;
+  bool changes = false, creates = false;
   bool views = false;    // there is nothing to do, whether or not its operands have memory
   bool sums = false;     // may stand for aten.add (sums.h)
   bool watches = false;  // its operands matter
+  Repeats repeats = Repeats::always;
+  Draws draws = Draws::nothing;
   uint32_t given = 0, returned = 0;
   ArrayRef<int32_t> tensors, made;  // positions of tensors among arguments and results
   ArrayRef<int64_t> elements;  // of the operands, where the program's data enter: they must not be more
@@ -67,7 +71,7 @@ struct Table {
   std::vector<Made> ops;
 };
 
-// Reads the numbers that library.py writes, in its order.
+// Reads the numbers that observer_table.py writes, in its order.
 class Reader {
  public:
   Reader(const int64_t* at, std::pmr::memory_resource* memory) : at_(at), memory_(memory) {}
@@ -124,7 +128,7 @@ class Reader {
     made.mutates = numbers();
     made.reads = pairs<Value>();
     made.writes = pairs<Value>();
-    made.random = next() != 0;
+    made.restarts = next() != 0;
     return made;
   }
 
@@ -132,7 +136,8 @@ class Reader {
     Row row;
     row.call = number();
     row.changes = next() != 0;
-    row.starts_again = next() != 0;
+    row.repeats = static_cast<Repeats>(next());
+    row.draws = static_cast<Draws>(next());
     row.creates = next() != 0;
     row.views = next() != 0;
     row.elements = wide();

@@ -26,9 +26,11 @@ static Result drop(Comm *c) {
 static uint64_t number_of(Id id) { uint64_t n; memcpy(&n, &id, sizeof n); return n; }
 
 Result ncclGetVersion(int *version) { *version = 22907; return SUCCESS; }
+static const char *refused = "";  /* what was asked last that cannot be answered */
+static Result refuse(const char *asked) { refused = asked; return INVALID_ARGUMENT; }
 const char *ncclGetErrorString(int error) {
   return error == UNHANDLED_CUDA_ERROR ? "the phantom GPU has no memory left for NCCL"
-       : error ? "a communicator whose other ranks are imagined cannot be split" : "no error";
+       : error ? refused : "no error";
 }
 const char *ncclGetLastError(UNUSED Comm *c) { return ""; }
 
@@ -45,6 +47,10 @@ Result ncclCommInitRank(Comm **c, int size, Id id, int rank) { return new_comm(c
 Result ncclCommInitRankConfig(Comm **c, int size, Id id, int rank, UNUSED void *config) {
   return new_comm(c, size, rank, number_of(id));
 }
+Result ncclCommInitAll(Comm **c, int size, UNUSED const int *devices) {
+  if (size > 1) return refuse("ncclCommInitAll: one process with several cards is not simulated (CUDA_VISIBLE_DEVICES=0 shows one)");
+  return new_comm(c, 1, 0, 0);
+}
 Result ncclCommInitRankScalable(Comm **c, int size, int rank, UNUSED int n, Id *ids, UNUSED void *config) {
   return new_comm(c, size, rank, number_of(ids[0]));
 }
@@ -54,7 +60,8 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **out, UNUSED void *confi
   uint64_t id = (c->id * 31 + ++c->splits) * 31 + (uint64_t)color;
   int mine[2] = {color, key}, (*all)[2], size = 0, rank = 0;
   *out = NULL;
-  if (c->size > 1 && !nccl_exchanges(c, sizeof mine)) return INVALID_ARGUMENT;
+  if (c->size > 1 && !nccl_exchanges(c, sizeof mine))
+    return refuse("ncclCommSplit: a communicator whose other ranks are imagined cannot be split");
   all = calloc((size_t)c->size, sizeof *all);
   if (c->size > 1) nccl_exchange(c, mine, sizeof mine, (char *)all);
   else memcpy(all, mine, sizeof mine);

@@ -24,7 +24,7 @@ from coopsim.observe import torch_private
 from coopsim.script.ranks import stages
 from coopsim.script.ranks.messages import Messages
 from coopsim.script.task import Task
-from coopsim.script.watching.imports import AfterImport
+from coopsim.script.watching.imports import after_import
 
 _FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
 _PLUGINS = "torch.distributed.Backend._plugins"
@@ -49,7 +49,7 @@ def install(task: Task) -> None:
         _replace("send_object_list", messages.send)
         _replace("recv_object_list", messages.recv)
     else:
-        sys.meta_path.insert(0, AfterImport("torch.distributed.pipelining.stage", _no_stage_alone))
+        after_import("torch.distributed.pipelining.stage", _no_stage_alone)
 
 
 def _replace(name: str, function: Any) -> None:
@@ -199,7 +199,7 @@ def _imagine_the_others() -> None:
             raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
         scatter(*args, **named)
 
-    sys.meta_path.insert(0, AfterImport("torch.distributed.checkpoint.default_planner", _save_by_this_rank))
+    after_import("torch.distributed.checkpoint.default_planner", _save_by_this_rank)
     _replace("init_process_group", without_device)
     torch_private.replace(_MAKE_GROUP, without_gloo)
     _replace("broadcast_object_list", keep)

@@ -6,6 +6,7 @@ start its workers. There it writes what it would have started to a file, and exi
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import re
@@ -22,7 +23,6 @@ from coopsim.script.ranks.world import PER_NODE, World
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 _FOREIGN = ("deepspeed", "mpirun", "mpiexec", "srun")
 _PROCESSES = re.compile(r"__num_processes[ =](\d+)")
-_SPAWNS = re.compile(r"\b(mp|multiprocessing)\.(spawn|start_processes)\(|torch\.multiprocessing import .*\bspawn\b")
 _FILE = "launch"
 _LOCAL_RANK = "${local_rank}"
 API = "torch.distributed.launcher.api"
@@ -72,21 +72,62 @@ def is_one(command: Sequence[str]) -> bool:
     return len(command) > 2 and command[1] == "-m" and command[2] in _MODULES
 
 
-def devices(command: Sequence[str]) -> int:
-    """Return the number of cards that a command is to find on its machine: 1 or PER_NODE (8), by its words.
+def devices(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Return the number of cards that a command is to find on its machine, by CUDA_VISIBLE_DEVICES and its words.
 
-    `torchrun --nproc-per-node gpu` takes all cards that it finds. accelerate must find several before it starts several
-    processes, but starts one per card that it finds unless it is told how many. A script that calls mp.spawn starts
-    ranks itself.
+    CUDA_VISIBLE_DEVICES in `variables` holds. Else it is 1, or PER_NODE (8) for a launcher of several processes:
+    `torchrun --nproc-per-node gpu` takes all cards that it finds, and accelerate must find several before it starts
+    several processes, but starts one per card that it finds unless it is told how many. Raises CaptureError if
+    CUDA_VISIBLE_DEVICES hides all cards.
     """
-    script = next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
-    if script is not None and _SPAWNS.search(Path(script).read_text(encoding="utf-8", errors="replace")):
-        return PER_NODE
+    visible = variables.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        shown = list(itertools.takewhile(lambda one: one not in ("", "-1"), visible.replace(" ", "").split(",")))
+        if not shown:
+            raise CaptureError(f"CUDA_VISIBLE_DEVICES={visible} hides all cards; unset it, or name some: 0,1")
+        return len(shown)
     words = " ".join(command).replace("-", "_")
     if "torchrun" in words or "torch.distributed" in words:
         return PER_NODE
     asked = _PROCESSES.search(words)
     return PER_NODE if "__multi_gpu" in words or (asked is not None and int(asked[1]) > 1) else 1
+
+
+def with_ranks(command: Sequence[str], nodes: int, per_node: int) -> tuple[str, ...] | None:
+    """Return a launcher's command, told to start `per_node` ranks on each of `nodes` machines; None if it is none.
+
+    >>> with_ranks(("torchrun", "--standalone", "--nproc-per-node", "4", "a.py", "--nnodes=1"), 2, 8)
+    ('torchrun', '--nnodes=2', '--nproc-per-node', '8', 'a.py', '--nnodes=1')
+    >>> with_ranks(("accelerate", "launch", "--num_processes=2", "a.py"), 1, 4)
+    ('accelerate', 'launch', '--num_processes=4', 'a.py')
+    """
+    words = list(command)
+    if Path(words[0]).name == "torchrun":
+        first = 1
+    elif is_one(words):
+        first = 3
+    elif Path(words[0]).name == "accelerate" and words[1:2] == ["launch"]:
+        first = 2
+    else:
+        return None
+    if first == 2 or words[first - 1] == "accelerate.commands.launch":
+        wanted = {"--num_processes": nodes * per_node, "--num_machines": nodes}
+    else:
+        wanted = {"--nproc-per-node": per_node, "--nnodes": nodes}
+    last = next(
+        (i for i, word in enumerate(words) if i >= first and (word.endswith(".py") or word == "-m")), len(words)
+    )
+    own = [word for word in words[first:last] if nodes == 1 or word != "--standalone"]
+    for option, number in wanted.items():
+        name = option.replace("-", "_")
+        at = next((i for i, word in enumerate(own) if word.partition("=")[0].replace("-", "_") == name), None)
+        if at is not None and "=" in own[at]:
+            own[at] = f"{own[at].partition('=')[0]}={number}"
+        elif at is not None:
+            own[at + 1 : at + 2] = [str(number)]
+        elif number > 1:
+            own.insert(0, f"{option}={number}")
+    return (*words[:first], *own, *words[last:])
 
 
 def read(folder: str, given: Mapping[str, str]) -> Launch | None:
@@ -135,12 +176,15 @@ def stop_before_workers(api: ModuleType, folder: str) -> None:
 
 
 def stop_before_spawn(spawn: ModuleType, folder: str) -> None:
-    """Make torch.multiprocessing.spawn, just imported, write the ranks that it would start to `folder`, and exit."""
+    """Make torch.multiprocessing.spawn, just imported, write the ranks that it would start to `folder`, and exit.
+
+    Where the script finds several cards, a single process is started as it is.
+    """
     original = spawn.start_processes
 
     @functools.wraps(original)
     def instead(fn: Any, args: tuple[Any, ...] = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
-        if nprocs == 1:
+        if nprocs == 1 and int(os.environ.get("COOPSIM_PHANTOM_DEVICES", "2")) > 1:
             return original(fn, args, nprocs, *rest, **named)
         _write(folder, Launch(sys.orig_argv, 1, nprocs, virtual=False, variables={}), "")
         sys.exit(0)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from coopsim.longrun.schedule import is_divided
-from coopsim.script.watching.imports import now_or_after
+from coopsim.script.watching.imports import after_import
 
 if TYPE_CHECKING:
     from coopsim.script.watching.watch import Watch
@@ -33,7 +33,7 @@ class DividesBatches:
     def begin(self, _watch: "Watch | None") -> None:
         """Start to divide batches."""
         skip_steps(lambda _, call: call > len(self._steps) or self._steps[call - 1])
-        now_or_after("torch.utils.data.dataloader", self._see)
+        after_import("torch.utils.data.dataloader", self._see)
 
     def _see(self, module: ModuleType) -> None:
         iterator = module._BaseDataLoaderIter

@@ -68,10 +68,19 @@ def free() -> tuple[int, int] | None:
         return None
     try:
         most = int((_GROUP / "memory.max").read_text(encoding="ascii"))
-        taken = int((_GROUP / "memory.current").read_text(encoding="ascii"))
+        taken = int((_GROUP / "memory.current").read_text(encoding="ascii")) - _reclaimable()
     except (OSError, ValueError):  # no limit: "max"
         return left, total
     return min(left, most - taken), min(total, most)
+
+
+def _reclaimable() -> int:
+    """The bytes of the group that the kernel gives back at once: files that were read, and caches of its own."""
+    try:
+        rows = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
+        return sum(int(rows.get(name, 0)) for name in ("inactive_file", "slab_reclaimable"))
+    except (OSError, ValueError):
+        return 0
 
 
 def ran_out(message: str) -> bool:

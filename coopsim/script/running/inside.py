@@ -24,7 +24,7 @@ from coopsim.script.ranks import launcher
 from coopsim.script.running import plugin
 from coopsim.script.task import FOLDER, Task
 from coopsim.script.watching import places, probe
-from coopsim.script.watching.imports import AfterImport
+from coopsim.script.watching.imports import after_import
 
 if TYPE_CHECKING:
     from coopsim.script.running.host_limit import HostLimit
@@ -41,18 +41,18 @@ def install() -> None:
     process = _Process(task, folder)
     if task.ranks:
         _end_with_parent()
-        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, launcher.run_what_is_spawned))
+        after_import(launcher.SPAWN, launcher.run_what_is_spawned)
     else:
         spawn = functools.partial(launcher.stop_before_spawn, folder=folder)
-        sys.meta_path.insert(0, AfterImport(launcher.SPAWN, spawn))
+        after_import(launcher.SPAWN, spawn)
         stop = functools.partial(launcher.stop_before_workers, folder=folder)
-        sys.meta_path.insert(0, AfterImport(launcher.API, stop))
-    sys.meta_path.insert(0, AfterImport("torch", process.begin))
-    sys.meta_path.insert(0, AfterImport("torch._dynamo", process.dynamo))
-    sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", process.kernels))
+        after_import(launcher.API, stop)
+    after_import("torch", process.begin)
+    after_import("torch._dynamo", process.dynamo)
+    after_import("torch._inductor.runtime.triton_heuristics", process.kernels)
     sys.excepthook = process.uncaught
     threading.excepthook = functools.partial(process.uncaught_by_thread, threading.excepthook)
-    sys.meta_path.insert(0, AfterImport("multiprocessing.process", process.part))
+    after_import("multiprocessing.process", process.part)
     os.register_at_fork(after_in_child=process.forget)
     atexit.register(process.end)
 

@@ -231,7 +231,8 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
     If that run fails, `other_masks` says why.
 
     If the script takes more with the lower bound, as it may where the host branches on a mask, that run's report is
-    returned and `other_masks` has the figures of the first, except where the smallest memory was searched for.
+    returned and `other_masks` has the figures of the first, except where the smallest memory was searched for, or the
+    steps were replayed.
 
     The report is returned as it is if the user has said what masks keep (`Script.masks`), if no size depended on a
     mask, or if the run with the other bound is the one that failed.
@@ -242,7 +243,8 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
         low = run(replace(script, masks=LOWER, quiet=True), running=running)
     except CaptureError as e:
         return replace(report, other_masks=Bound("none", failure=str(e)))
-    if report.smallest_memory_bytes is None and _size(low) > _size(report):
+    one_run = report.smallest_memory_bytes is None and (report.replay is None or low.replay is not None)
+    if one_run and _size(low) > _size(report):
         return replace(low, other_masks=Bound.of(report))
     return replace(report, other_masks=Bound.of(low))
 

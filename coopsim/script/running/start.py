@@ -17,6 +17,7 @@ from coopsim.observe.errors import CaptureError
 from coopsim.progress import note
 from coopsim.script.process import ProcessReport
 from coopsim.script.ranks import launcher
+from coopsim.script.ranks.world import PER_NODE
 from coopsim.script.script import Script, command_path
 from coopsim.script.task import Task
 from coopsim.script.watching import ending
@@ -91,8 +92,21 @@ def program(
     Raises CaptureError for a launcher that is not supported, and if another Python than coopsim's ran the script.
     """
     launcher.check(script.command)
+    given = os.environ | dict(script.variables)
+    cards = launcher.devices(script.command, given)
+    launch, ran = _program(script, task, running, cards, partial=partial)
+    if launch is not None and launch.per_node == cards == 1 and "CUDA_VISIBLE_DEVICES" not in given:
+        # mp.spawn was called, most often for a process per card: on a machine with several it says how many it starts.
+        launch, ran = _program(script, task, running, PER_NODE, partial=partial)
+    return launch, ran
+
+
+def _program(
+    script: Script, task: Task, running: Running, cards: int, *, partial: bool
+) -> tuple[launcher.Launch | None, RanProgram]:
+    """As `program`, on a machine with so many cards."""
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        environment = variables(script, task, folder, devices=launcher.devices(script.command))
+        environment = variables(script, task, folder, devices=cards)
         with _child(script, environment, running) as child:
             try:
                 code = child.wait()

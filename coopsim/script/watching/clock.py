@@ -7,7 +7,6 @@ others the least time of a kernel.
 
 import functools
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from coopsim.observe.describe import COLLECTIVES
 from coopsim.observe.native import memory
 from coopsim.observe.torch_private import current_device, raw_stream
 from coopsim.phantom.control import Control, expect_watchdogs
-from coopsim.script.watching.imports import AfterImport
+from coopsim.script.watching.imports import after_import
 
 _LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"  #: of kernels that Inductor made
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
@@ -37,7 +36,7 @@ class Clock:
         self._groups = 0
         self._costed: Callable[[int], object] = lambda _: None
         self.begin: Callable[[], None] = control.op_begins
-        sys.meta_path.insert(0, AfterImport("torch._inductor.runtime.triton_heuristics", self._inductor))
+        after_import("torch._inductor.runtime.triton_heuristics", self._inductor)
         if torch.distributed.is_available():
             self._distributed()
         _counted_sleep(control)

@@ -24,7 +24,7 @@ from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 
 _FIRST = 3  #: the step with whose end later ones are compared: lazily made state is there by then
-_LEAST = 6  #: steps before there is a verdict; when memory runs out, two fewer
+_LEAST, _LEAST_AT_END = 6, 4  #: steps before there is a verdict; when memory has run out
 _MOSTLY = 0.8  #: the part of the steps that must have added memory
 _LOOKS = 3  #: steps whose ops are looked at, at most
 _NAMED = 4  #: groups that are named
@@ -86,6 +86,7 @@ class GrowthProbe(Probe):
         self._looking: Callable[[], None] | None = None  # ends the look at a step
         self._next_census = 0
         self._found: Grown | None = None
+        self._least = _LEAST  #: steps for a verdict
         self._holders = holders.Holders()
         self._graphs: dict[str, holders.Holder] = {}  # that were longer at the last look than at the one before
         self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
@@ -110,8 +111,8 @@ class GrowthProbe(Probe):
 
     def ran_out(self, _device: int, _asked: int) -> None:
         """Find out for the report by what memory has grown; to be called when it runs out, within a step."""
-        n = len(self._ends)
-        if n > _FIRST and self._grows(n, least=_LEAST - 2):
+        n, self._least = len(self._ends), _LEAST_AT_END
+        if n > _FIRST and self._grows(n, least=_LEAST_AT_END):
             self._found = self._census(n, ended=False)
 
     def report(self, found: ProcessReport) -> None:
@@ -120,12 +121,12 @@ class GrowthProbe(Probe):
     def grown(self) -> dict[str, Any] | None:
         """Return what grew as a dict of the fields of Grown; None if memory does not grow.
 
-        None, too, if there were fewer than four steps, too few to tell.
+        None, too, if there were fewer than six steps, or four before memory ran out: too few to tell.
         """
         n = len(self._ends)
         self._look_no_more()
         found = self._found
-        if found is None or n < _LEAST - 2 or not self._grows(n, least=_LEAST - 2) or self._only_larger(n):
+        if found is None or not self._grows(n, least=self._least) or self._only_larger(n):
             return asdict(Grown(_FIRST, n, 0, (), self._longer)) if self._longer else None
         per_step = self._per_step(n)
         return asdict(found) | {"last": n, "bytes_per_step": per_step}

@@ -8,15 +8,47 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 
-def now_or_after(name: str, call: Callable[[ModuleType], None]) -> None:
-    """Call a function with a module, at once if it has been imported, or else as soon as it is."""
-    if name in sys.modules:
-        call(sys.modules[name])
+def after_import(name: str, call: Callable[[ModuleType], None]) -> None:
+    """Call a function with a module once it is imported as a whole: now, or when its import, under way or not, ends."""
+    module = sys.modules.get(name)
+    if module is None:
+        sys.meta_path.insert(0, _AfterImport(name, call))
+    elif module.__spec__ is not None and getattr(module.__spec__, "_initializing", False):
+        _Loading.of(module.__spec__).calls.append(call)
     else:
-        sys.meta_path.insert(0, AfterImport(name, call))
+        call(module)
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
+class _Loading(importlib.machinery.ModuleSpec):
+    """The spec of a module whose import is under way: calls functions when Python notes that the import has ended."""
+
+    calls: list[Callable[[ModuleType], None]]
+
+    @classmethod
+    def of(cls, spec: importlib.machinery.ModuleSpec) -> "_Loading":
+        """Return the spec itself, as one of these."""
+        if not isinstance(spec, cls):
+            spec.__class__ = cls
+            del spec.__dict__["_initializing"]  # a property from now on
+            spec.__dict__["calls"] = []
+        return spec  # type: ignore[return-value]
+
+    @property
+    def _initializing(self) -> bool:
+        return self.__class__ is _Loading
+
+    @_initializing.setter
+    def _initializing(self, now: bool) -> None:
+        if now:
+            return
+        self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+        self.__dict__["_initializing"] = False
+        calls, module = self.__dict__.pop("calls"), sys.modules.get(self.name)
+        for call in calls if module is not None else ():  # None: the import has failed
+            call(module)
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function once, with the module, when the module of that name has just been imported.
 
     It is put into sys.meta_path, and removes itself from there. A program that only looks for the module

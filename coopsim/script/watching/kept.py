@@ -29,6 +29,7 @@ _STEPS = 2  #: that are looked at
 _COPIES = 4  #: how many later steps are looked at for copies, at most
 _NAMED = 3
 _AT = 6  #: the batch at which is looked: what the batches before the last one made is kept, if it is there
+_OF_MODELS = (Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER_STATE)
 _BACKS = 3  #: evaluations of fewer batches that are looked at when they are over, at most
 
 
@@ -183,7 +184,7 @@ def _groups(unused: dict[int, Storage], ledger: Any) -> list[_Group]:
             group.unused.add(storage.serial)
         else:
             group.others = True
-            group.data = group.data or storage.role not in (Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER_STATE)
+            group.data = group.data or storage.role not in _OF_MODELS
     used = {prefix for name, group in names.items() if group.others for prefix in _prefixes(name)}
     found: dict[str, _Group] = {}
     for name, group in names.items():
@@ -247,6 +248,9 @@ class KeptOutputs(Probe):
         if self._found:
             return
         there = [s for s in self._ledger.alive() if self._newest[0] < s.serial <= newest]
+        if there:
+            roles.assign(roles.Objects.now(), self._ledger)
+            there = [s for s in there if s.role not in _OF_MODELS]  # a model may be made meanwhile
         kept = {s.serial for s in there} if _total(there) >= least else set()
 
         def is_kept(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.optim import optimizer as hooks
 
-from coopsim.observe import roles
+from coopsim.observe import roles, torch_private
 from coopsim.observe.effects import tensors
 from coopsim.observe.storages import Storage
 from coopsim.script.process import ProcessReport
@@ -28,7 +28,8 @@ _NAMES = {
     Role.BUFFER: "module_buffers",
 }
 _ACTIVATIONS = "activations"
-KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS, UNUSED)
+_WORKSPACES = "workspaces"
+KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS, UNUSED, _WORKSPACES)
 
 #: Ops whose arguments are of a certain kind: op → ((index or name of the argument, kind), ...).
 _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
@@ -79,14 +80,16 @@ class Kinds(Probe):
     def at_peak(self, allocated: int) -> dict[str, int]:
         """Return the bytes of each kind (KINDS), 0 included, at the moment of the peak of live bytes.
 
-        "other" is the rest of `allocated`, the allocator's peak in bytes: temporaries of optimizer steps, cuBLAS's
-        workspaces, rounding, and temporaries of ops.
+        "workspaces" are cuBLAS's, which stay. "other" is the rest of `allocated`, the allocator's peak in bytes:
+        temporaries of optimizer steps and of ops, and rounding.
         """
         roles.assign(roles.Objects.now(), self._ledger)
         found: Counter[str] = Counter()
         unused = self._unused.serials
         for storage in self._ledger.at_most():
             found[UNUSED if storage.serial in unused else self._kind(storage)] += storage.nbytes
+        rest = allocated - sum(found[kind] for kind in KINDS)
+        found[_WORKSPACES] = max(min(_workspaces(), rest), 0)
         return {kind: found[kind] for kind in KINDS} | {"other": max(allocated - sum(found[k] for k in KINDS), 0)}
 
     def _kind(self, storage: Storage) -> str:
@@ -121,3 +124,10 @@ class Kinds(Probe):
                 storage.role = storage.role or role
                 if role is Role.GRADIENT:  # the bucket that was reduced into is now the rank's own gradient
                     storage.kind = None
+
+
+def _workspaces() -> int:
+    """Return the bytes that cuBLAS's workspaces take of PyTorch's allocator, by giving them back."""
+    before = torch.cuda.memory_allocated()
+    torch_private.get("torch._C._cuda_clearCublasWorkspaces")()
+    return before - torch.cuda.memory_allocated()

@@ -28,6 +28,7 @@ from coopsim.script.watching.host import HostMemory
 from coopsim.script.watching.kept import KeptOutputs, Unused
 from coopsim.script.watching.kinds import Kinds
 from coopsim.script.watching.out_of_memory import OutOfMemories, SnapshotProbe
+from coopsim.script.watching.parameters import Parameters
 from coopsim.script.watching.peaks import PeakProbe
 from coopsim.script.watching.probe import Probe
 from coopsim.script.watching.recorder import ScriptRecorder, watch_resizes
@@ -86,7 +87,7 @@ class Watch:
             AllocatorProbe(control),
             OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
             _Recorder(recorder, watched=task.watched),
-            *([] if task.trace else [Kinds(recorder, peaks, unused)]),
+            *([] if task.trace else [Parameters(ledger), Kinds(recorder, peaks, unused)]),
             *snapshots,
             *requests,
             Ending(task.ends_after, folder),

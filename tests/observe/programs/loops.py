@@ -97,3 +97,25 @@ n = 0
 while n < 700:
     n += int(weight.sum().item()) + 1
 assert n == 700
+
+# data that nobody has computed are finite, in any expression
+skipped = []
+for i in range(3):
+    loss = weight.sum()
+    checks = {
+        "not finite": not torch.isfinite(loss),
+        "by a name": not bool(torch.isfinite(loss).all()) or not torch.isfinite(x).all().item(),
+        "nan": loss.isnan().item() or bool(torch.isnan(x).any() | torch.isinf(loss)),
+        "itself": bool(loss != loss) or bool(loss == float("inf")) or bool(loss.abs() >= float("inf")),
+        "counted": int((~torch.isfinite(x)).sum()) > 0 or int(torch.isfinite(x).sum()) != x.numel(),
+        "on the host": not torch.isfinite(loss).cpu().numpy() or not torch.isfinite(x).tolist()[0],
+    }
+    skipped += [name for name, skip in checks.items() if skip]
+    if not torch.isfinite(loss):
+        continue
+    skipped.append(i)
+assert skipped == [0, 1, 2], skipped
+waited = 0
+while torch.isfinite(loss):
+    waited += 1
+assert waited == 500, waited

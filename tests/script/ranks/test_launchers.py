@@ -114,3 +114,12 @@ def test_worlds() -> None:
 def test_words_of_a_rank() -> None:
     launch = launcher.Launch(["python", "t.py", "--local-rank=${local_rank}"], 2, 4, virtual=False, variables={})
     assert launch.words(6) == ["python", "t.py", "--local-rank=2"]
+
+
+def test_the_cards_that_a_command_finds() -> None:
+    assert launcher.devices(("python", "train.py"), {}) == 1
+    assert launcher.devices(("torchrun", "train.py"), {}) == 8
+    assert launcher.devices(("torchrun", "train.py"), {"CUDA_VISIBLE_DEVICES": "0, 2"}) == 2
+    assert launcher.devices(("python", "train.py"), {"CUDA_VISIBLE_DEVICES": "3,-1,0"}) == 1
+    with pytest.raises(CaptureError, match="hides all cards"):
+        launcher.devices(("python", "train.py"), {"CUDA_VISIBLE_DEVICES": ""})

@@ -46,3 +46,38 @@ def test_the_error_of_a_process_of_ones_own_is_shown(
     )
     answer = phantom_run("--", "python", file)
     assert (answer.code, answer.last_line) == (2, "coopsim: train.py:4: ValueError: its own error")
+
+
+NO_SPAWN = """
+import sys
+import torch
+import torch.multiprocessing as mp
+
+def train(rank=None):
+    net = torch.nn.Linear(64, 64).cuda()
+    net = torch.nn.DataParallel(net) if rank is None else net
+    net(torch.ones(64, 64, device="cuda")).sum().backward()
+
+if __name__ == "__main__":
+    print(torch.cuda.device_count())
+    mp.spawn(train, nprocs=torch.cuda.device_count()) if "--spawn" in sys.argv else train()
+"""
+
+
+@pytest.mark.slow
+def test_cards_are_those_of_what_runs(
+    phantom_run: Command, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that could spawn, and does not, finds one card; one that spawns a process per card, eight."""
+    file = tmp_path_factory.mktemp("own") / "train.py"
+    file.write_text(NO_SPAWN)
+    answer = phantom_run("--", "python", file)
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines()[0] == "1"
+    assert json.loads(phantom_run("--json", "--", "python", file, "--spawn").out)["world_size"] == 8
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert json.loads(phantom_run("--json", "--", "python", file, "--spawn").out)["world_size"] == 2
+    answer = phantom_run("--", "python", file)
+    assert answer.last_line.endswith(
+        "ncclCommInitAll: one process with several cards is not simulated (CUDA_VISIBLE_DEVICES=0 shows one)"
+    )

@@ -1,0 +1,123 @@
+"""Judges plans by their steps, and says which one follows where steps do not do well. Knows no torch.
+
+Plans leave given shares of the budget, each more than the one before: the first by which steps are steady stays. A
+margin is this share in bytes. Nothing is changed here: a judgement, or a schedule, is returned.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from coopsim.live.parameters import PlanningParameters
+from coopsim.live.plan import Plan
+from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed
+from coopsim.live.search import Search
+from coopsim.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class StepTook:
+    """What a step by a plan took of the device.
+
+    nbytes: at most. ran_out: it ran out of memory. calls: how often it took memory from the device or gave it back.
+    retries: how often it gave back the allocator's cache to go on.
+    """
+
+    nbytes: int
+    ran_out: bool = False
+    calls: int = 0
+    retries: int = 0
+
+
+class Judgement(Enum):
+    """How a step did by a plan."""
+
+    KEPT = "it kept to the budget and was steady"
+    ALLOCATED = "it kept to the budget, and called the device; segments may still take their shape, or the plan stays"
+    UNSTEADY = "it kept to the budget, and after so many steps it should have been steady"
+    EXCEEDED = "it took more than the budget, or ran out of memory"
+
+
+def judge(state: Followed, took: StepTook, limit: int, warm_up: int, *, once: bool) -> Judgement:
+    """Judge a step by the plan of a signature in this state.
+
+    limit: the budget in bytes. warm_up: steps by a new plan that need not be steady. Those that call the device from
+    then on without giving back the allocator's cache count as steady: the calls are the program's own. once: no other
+    step has this signature, so that it does not matter whether it is steady.
+    """
+    if took.ran_out or took.nbytes > limit:
+        return Judgement.EXCEEDED
+    warm = state.allocating >= warm_up
+    if once or not (took.retries or (took.calls and not warm)):
+        return Judgement.KEPT
+    return Judgement.UNSTEADY if warm and not state.stays else Judgement.ALLOCATED
+
+
+def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> Candidate | None:
+    """The schedule that follows the latest of those that steps did not do well by; None if no other is left.
+
+    It leaves what that lacked, or twice as much where nobody knows how much it was; if no schedule does that is cheap
+    enough, less, but more than that. Where steps kept to the budget, and were only not steady, it costs no more than
+    what they lose by giving back the allocator's cache.
+    """
+    latest = tried[-1]
+    own, excess = latest.candidate.margin, latest.excess
+    margins = [margin for margin in p.margins(search.limit) if margin > own]
+    wanted = own + excess if excess else 2 * own
+    enough = [margin for margin in margins if margin >= wanted] or margins[-1:]
+    fewer = [margin for margin in reversed(margins) if margin < enough[0]] if enough else []
+    most = math.inf if latest.ran_out or excess else _lost(tried, search, p)
+    for margin in (*enough, *fewer):
+        found = search.leaving(margin).candidate
+        known = found is not None and any(_same(found.schedule, failed.candidate.schedule) for failed in tried)
+        if found is not None and not known and found.cost <= most:
+            return found
+    return None
+
+
+def last(tried: tuple[Failure, ...], page_bytes: int) -> Candidate:
+    """The schedule that stays where no other is left: the cheapest by which steps kept to the budget.
+
+    If they did by none, the cheapest of those that exceeded it least, by as many pages; if steps ran out of memory by
+    all, the one that leaves most.
+    """
+    if all(failed.ran_out for failed in tried):
+        return max((failed.candidate for failed in tried), key=lambda candidate: candidate.margin)
+    fit = (failed for failed in tried if not failed.ran_out)
+    return min(fit, key=lambda failed: (-(-failed.excess // page_bytes), failed.candidate.cost)).candidate
+
+
+def _lost(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> float:
+    """The least that steps cost by the plans by which they kept to the budget, with what they lose by retries."""
+    step_ns = max(int(search.trace.cost_ns.sum()), 1)
+    kept = (failed for failed in tried if not (failed.ran_out or failed.excess))
+    return min(failed.candidate.cost + failed.retries * p.retry_ns / step_ns for failed in kept)
+
+
+def placed(
+    margins: Iterable[int], choose: Callable[[int], Chosen | str], needed: Callable[[Plan], int], limit: int
+) -> Chosen | str:
+    """The first plan whose requests all have addresses below `limit`, of those that leave these margins, in an arena.
+
+    Failing that, the one that needs least; or why there is none. choose: a plan with a margin, or why there is none.
+    needed: the height at which all of its requests have addresses.
+    """
+    best: Chosen | str = "nothing is left of the budget"
+    least = math.inf
+    for margin in margins:
+        chosen = choose(margin)
+        if isinstance(chosen, str):
+            return chosen if isinstance(best, str) else best
+        if (height := needed(chosen[1])) < least:
+            least, best = height, chosen
+        if height <= limit:
+            break
+    return best
+
+
+def _same(a: Schedule, b: Schedule) -> bool:
+    """Whether two schedules have the same actions in the same order, wherever the bytes lie."""
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("action", "op", "storage", "version"))
