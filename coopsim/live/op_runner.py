@@ -52,6 +52,8 @@ class OpRunner:
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
             return Ran(execute(), [], [], None)
+        for tensor in operands if device_type == "cpu" else ():  # where no allocator counts them
+            residency.ledger.of(tensor)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
         parts = (self._storages.of_tensor(tensor) for tensor in effects.tensors(list(given)))  # of sparse tensors, too
         storages = list(dict.fromkeys(t for t in (*inputs, *parts) if t is not None))

@@ -92,13 +92,16 @@ class Values:
         But for what nothing in the plan makes any more, as the recorded step did not use it again. storages: of the
         plan, whose calls and held values are dropped.
         """
-        evicted = [(tracked, tracked.version) for tracked in self.residency.evicted.values() if tracked.ref()]
+        evicted = [
+            (tracked, tracked.version) for tracked in self.residency.evicted.values() if tracked.ref() is not None
+        ]
         makeable = [value for value in evicted if remaking.calls_for([value], self._is_there)]
         calls = remaking.calls_for(makeable, self._is_there)
         if calls:
             self._run_all(calls, set(makeable), ())
         for tracked in storages:
             tracked.let_go()
+        self.spilled.forget_older()
 
     def run(
         self,

@@ -244,9 +244,8 @@ def test_a_branch_that_needs_more_than_the_budget_goes_to_the_host(child: Runner
     steps = """
 budget, found = coopsim.live.Budget("4MiB", device="cpu"), []
 for again in [False] * 6 + [True]:
-    x = torch.randn(512, 64)
     with budget.step():
-        y = model(x)
+        y = model(torch.randn(512, 64))  # counted as it is made
         if again: y = model(torch.tanh(y))
         y.square().mean().backward()
         optimizer.step()

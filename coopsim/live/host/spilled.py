@@ -94,6 +94,13 @@ class Spilled:
         self._copies.pop(value, None)
         self._ours.discard(value)
 
+    def forget_older(self) -> None:
+        """Let the copies of values go that the program's storages do not have any more, as nothing is run again."""
+        for tracked, version in list(self._copies):
+            if tracked.ref() is None or tracked.version != version:
+                del self._copies[tracked, version]
+        self._ours.clear()
+
     def candidates(self, protected: Collection[TrackedStorage]) -> Iterator[Value]:
         """The values that may go, none of storages in `protected`, in the order in which they should."""
         if not self._looked:
