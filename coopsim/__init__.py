@@ -26,28 +26,42 @@ if TYPE_CHECKING:
     from coopsim.api import capture as capture
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
+    from coopsim.figures.reported import report as report
     from coopsim.fit import fit as fit
+    from coopsim.optimum.compared import gap as gap
+    from coopsim.paired import compare as compare
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
     from coopsim.plotting import plot as plot
+    from coopsim.policies import EvictionPolicy as EvictionPolicy
     from coopsim.policies import Policy as Policy
+    from coopsim.policies import compiled as compiled
     from coopsim.replay import replay as replay
     from coopsim.schedule import Schedule as Schedule
+    from coopsim.schedule import load_any as load  # noqa: F401
+    from coopsim.sweep.mapped import map as map  # noqa: A004
+    from coopsim.tables import bands as bands
     from coopsim.trace import Trace as Trace
-    from coopsim.trace import load_trace as load  # noqa: F401
     from coopsim.types import CoopsimError as CoopsimError
     from coopsim.validate import validate as validate
 
 _WHERE = {  # the public names: in which module, and as what
-    "load": ("coopsim.trace", "load_trace"),
+    "load": ("coopsim.schedule", "load_any"),
     "capture": ("coopsim.api", "capture"),
     "phantom_gpu": ("coopsim.phantom.here", "phantom_gpu"),
     "replay": ("coopsim.replay", "replay"),
     "sweep": ("coopsim.api", "sweep"),
+    "map": ("coopsim.sweep.mapped", "map"),
+    "gap": ("coopsim.optimum.compared", "gap"),
+    "report": ("coopsim.figures.reported", "report"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.validate", "validate"),
+    "bands": ("coopsim.tables", "bands"),
+    "compare": ("coopsim.paired", "compare"),
     "plot": ("coopsim.plotting", "plot"),
     "cuda_caching": ("coopsim.allocators", "cuda_caching"),
     "Policy": ("coopsim.policies", "Policy"),
+    "compiled": ("coopsim.policies", "compiled"),
+    "EvictionPolicy": ("coopsim.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
     "Schedule": ("coopsim.schedule", "Schedule"),
     "fit": ("coopsim.fit", "fit"),

@@ -5,21 +5,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import metrics
+from coopsim import files, metrics
 from coopsim.allocators import Allocator
-from coopsim.errors import named, of_type
-from coopsim.progress import note
+from coopsim.capture.job import Where
+from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
+from coopsim.errors import named, of_type, whole
+from coopsim.phantom.workspaces import Choice
+from coopsim.policies import AnyPolicy
+from coopsim.progress import note, watch
 from coopsim.schedule import Schedule
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.types import CoopsimError, Precision
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from coopsim.capture.job import Where
-    from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
-    from coopsim.phantom.workspaces import Choice
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 
 def capture(
@@ -30,17 +32,17 @@ def capture(
     steps: int = 1,
     warmup: int = 2,
     batch: int | None = None,
-    optimizer: "Optimizer | None" = None,
-    amp: "Amp | None" = None,
-    attention: "Attention | None" = None,
-    gradients: "Gradients | None" = None,
+    optimizer: Optimizer | None = None,
+    amp: Amp | None = None,
+    attention: Attention | None = None,
+    gradients: Gradients | None = None,
     precision: Precision | None = None,
-    device: "Where" = "phantom",
+    device: Where = "phantom",
     cost_from: str | Path = "",
     temporaries_from: str | Path = "",
     passes: int = 5,
     masks: str = "",
-    workspaces: "Choice" = "",
+    workspaces: Choice = "",
     limit: bool = False,
     name: str = "",
 ) -> Trace:
@@ -60,7 +62,7 @@ def capture(
     if not callable(target):
         named("target", target)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(output or Path(folder) / "trace.parquet")
+        file = files.target(output or Path(folder) / "trace.parquet")
         job = Job(
             target if isinstance(target, str) else "",
             file,
@@ -97,7 +99,7 @@ def _caution(text: str) -> None:
 
 def sweep(
     traces: "Trace | str | Sequence[Trace | str]",
-    policies: str | Sequence[str],
+    policies: AnyPolicy | Sequence[AnyPolicy],
     budgets: str | Sequence[str],
     *,
     allocators: "str | Allocator | Sequence[str | Allocator]" = "arena",
@@ -105,53 +107,73 @@ def sweep(
     band_width: float = 0.05,
     jobs: int = 1,
     output: str | Path | None = None,
-    **options: Any,
-) -> "pd.DataFrame":
+    steps: int | Sequence[int] | None = None,
+    cost_model: str | Sequence[str] | None = None,
+    random: str | Sequence[str] | None = None,
+    overhead_limit: float | Sequence[float] | None = None,
+    seed: int | Sequence[int] | None = None,
+    link: str | Sequence[str] | None = None,
+    host_memory: int | str | Sequence[int | str] | None = None,
+    host_bandwidth: float | Sequence[float] | None = None,
+    torch: str | Sequence[str] | None = None,
+    alloc_conf: str | Sequence[str] | None = None,
+) -> DataFrame:
     """Replay traces under policies and budgets: a row per replay, with the keys of `summary`, as a pandas DataFrame.
 
-    traces: traces, or names that `load` knows. policies: names, as of `replay`. budgets: as on the command line,
+    traces: traces, or names that `load` knows. policies: as of `replay`;
+    `"./mine.py:Gds:alpha=0.5|1"` is one for each value. budgets: as on the command line,
     `["90%", "50%", "6GiB"]` or `"100%:30%:10%"`. band: neighbouring budgets for each, over `band_width` of the peak.
     jobs: processes (1: this one); in a script, more than one need the guard `if __name__ == "__main__":`. output: a
-    table to write (Parquet); an interrupted sweep resumes from it. options: steps, cost_model, random,
-    overhead_limit (as of `replay`), torch, alloc_conf; each a value or a list of values. CoopsimError for
-    invalid arguments, before anything runs.
+    table to write (Parquet); an interrupted sweep resumes from it. All others are of `replay`, and torch and alloc_conf
+    of the allocator cuda-caching; each a value or a list of values, None for the default. CoopsimError for invalid
+    arguments, before anything runs.
     """
     from coopsim import budget
     from coopsim.sweep.grid import Grid
+    from coopsim.sweep.options import given, some
     from coopsim.sweep.sweep import sweep as run
     from coopsim.sweep.workers import Processes
 
-    for policy in _several(policies):
-        if not isinstance(policy, str):
-            raise CoopsimError(
-                "a sweep names its policies, as its table does: those of a file of yours are FILE.py:NAME"
-            )
-    of_type("band", band, int, "how many neighbouring budgets")
-    of_type("jobs", jobs, int, "how many processes")
+    whole("band", band, 1, "how many neighbouring budgets")
+    whole("jobs", jobs, 1, "how many processes")
     of_type("band_width", band_width, float, "a part of the peak, such as 0.05")
+    options = given(
+        steps=steps,
+        cost_model=cost_model,
+        random=random,
+        overhead_limit=overhead_limit,
+        seed=seed,
+        link=link,
+        host_memory=host_memory,
+        host_bandwidth=host_bandwidth,
+        torch=torch,
+        alloc_conf=alloc_conf,
+    )
     grid = Grid(
-        _several(traces),
-        _several(policies),
-        allocators=_several(allocators),
-        budgets=[one for text in _several(budgets) for one in budget.parse_list(text)],
+        some("traces", traces),
+        some("policies", policies),
+        allocators=some("allocators", allocators),
+        budgets=[one for text in some("budgets", budgets) for one in budget.parse_list(text)],
         band=band,
         band_width=band_width,
         options=options,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        table: pd.DataFrame = run(grid, output or Path(folder) / "sweep", Processes(jobs) if jobs > 1 else None)
+    with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
+        where = Processes(jobs) if jobs > 1 else None
+        table: DataFrame = run(grid, output or Path(folder) / "sweep", where, report)
     return table
 
 
-def summary(schedule: Schedule, trace: Trace) -> dict[str, Any]:
+def summary(schedule: Schedule, trace: Trace | None = None) -> dict[str, Any]:
     """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/formats.md).
 
     overhead is the total cost ÷ the cost of the same steps without recomputation; None unless the outcome is `ok`.
+    trace: what was replayed; needed for files of schedules that do not hold its peak, of coopsim before 0.2.
     """
     of_type("schedule", schedule, Schedule, "coopsim.replay gives one")
-    of_type("trace", trace, Trace, "coopsim.load gives one")
-    return metrics.with_peak(metrics.summary(schedule), peak_bytes(trace, schedule.header["granule"]))
-
-
-def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    if trace is not None:
+        of_type("trace", trace, Trace, "coopsim.load gives one")
+        peak = peak_bytes(trace, schedule.header["granule"])
+    elif (peak := schedule.header.get("peak_without_eviction_bytes", 0)) == 0:
+        raise CoopsimError("this schedule does not hold its trace's peak: summary(schedule, trace)")
+    return metrics.with_peak(metrics.summary(schedule), peak)

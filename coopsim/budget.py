@@ -3,6 +3,7 @@
 import math
 import re
 
+from coopsim.errors import several
 from coopsim.types import CoopsimError
 
 _BINARY = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -44,6 +45,20 @@ def parse(text: object, peak_bytes: int | None, what: str = "budget") -> int:
 def is_share(text: str) -> bool:
     """Whether a budget is a share of a peak, such as `50%`, and no amount."""
     return text.strip().endswith("%")
+
+
+def sizes(budgets: object, peak_bytes: int) -> list[int]:
+    """Bytes of one or several budgets: integers, or text as of `parse_list`.
+
+    >>> sizes(["6KiB", 512], 1000), sizes("100%:80%:10%", 1000)
+    ([6144, 512], [1000, 900, 800])
+    """
+    texts = [text for one in several(budgets) for text in ([f"{one}B"] if _is_whole(one) else parse_list(one))]
+    return [parse(text, peak_bytes) for text in texts]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_list(text: object) -> list[str]:

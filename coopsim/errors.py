@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 from coopsim.types import CoopsimError
 
@@ -27,6 +28,18 @@ def of_type(what: str, value: object, kind: type, instead: str) -> None:
     """Raise CoopsimError unless a value is of this type; `instead` says how to get one."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         raise CoopsimError(f"{what}: {value!r} is no {kind.__name__.lower()}; {instead}")
+
+
+def whole(what: str, value: object, least: int, instead: str) -> None:
+    """Raise CoopsimError unless a value is a whole number of at least so much; `instead` says what it is."""
+    of_type(what, value, int, instead)
+    if value < least:  # type: ignore[operator]
+        raise CoopsimError(f"{what} must be at least {least}")
+
+
+def several(value: Any) -> list[Any]:
+    """One value or several, as a list."""
+    return list(value) if isinstance(value, list | tuple | range) else [value]
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.5) -> list[str]:

@@ -15,6 +15,8 @@ def target(path: str | Path) -> Path:
 
     CoopsimError that says why not. To be asked before long work, too.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise CoopsimError(f"file {path!r} is no name: give a string, or a path")
     if not str(path):
         raise CoopsimError("the name of a file to write is empty")
     real = Path(os.path.realpath(path))

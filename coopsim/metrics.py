@@ -48,6 +48,7 @@ SUMMARY_KEYS = (
     "cost_model",
     "random",
     "overhead_limit",
+    "seed",
     "torch",
     "alloc_conf",
     "driver",
@@ -86,7 +87,7 @@ def summary(schedule: "Schedule") -> dict[str, Any]:
         return h[key] / samples if samples and has_addresses else None
 
     row = (
-        dict.fromkeys(_OF_CACHING + _OF_PLANNING + OF_COPIES)
+        dict.fromkeys((*_OF_CACHING, *_OF_PLANNING, *OF_COPIES, "seed"))
         | dict(h)
         | {
             "trace": h["model"],

@@ -10,6 +10,7 @@ from coopsim.link import Link
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
 _MOST_STEPS = 1_000_000
+MOST_SEED = 1 << 31
 _E = TypeVar("_E", bound=StrEnum)
 
 
@@ -19,7 +20,8 @@ class ReplayOptions:
 
     steps: how many training steps in one memory. cost_model: the cost that the policy decides with; the reported cost
     is always the trace's. random: whether results of random ops may be recomputed (the generator's state is saved).
-    overhead_limit: total cost over this many times the cost without recomputation ends the replay as `thrash`.
+    overhead_limit: total cost over this many times the cost without recomputation ends the replay as `thrash`. seed: of
+    the policy's chance, if it has any.
 
     Where the policy offloads: link, a name of coopsim.link or a Link (empty: that of the trace's card); host_memory,
     bytes for copies (None: no limit); host_bandwidth, GB/s of both directions together (None: 1.7 times the link's).
@@ -32,6 +34,7 @@ class ReplayOptions:
     link: str | Link = ""
     host_memory: int | None = None
     host_bandwidth: float | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # of a frozen value, while it is made
@@ -39,6 +42,8 @@ class ReplayOptions:
         set_field(self, "random", _one_of("random", self.random, RandomOps))
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= _MOST_STEPS:
             raise CoopsimError(f"steps: {self.steps!r} is not a whole number from 1 to a million")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < MOST_SEED:
+            raise CoopsimError(f"seed: {self.seed!r} is not a whole number from 0 to {MOST_SEED - 1}")
         limit = self.overhead_limit
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 1:
             raise CoopsimError(f"overhead_limit: {limit!r} is not a number from 1")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim import tables
+from coopsim.errors import of_type, several
 from coopsim.figures import alive, feasibility, lines, memory_map, style
 from coopsim.figures.bands import check
 from coopsim.figures.choice import PolicyChoice
@@ -14,13 +15,15 @@ from coopsim.trace import Trace
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+else:
+    Axes = DataFrame = Any  # so that typing.get_type_hints works without importing them
 
 
 def plot(
-    what: "Schedule | Sequence[Schedule] | Trace | pd.DataFrame",
+    what: "Schedule | Sequence[Schedule] | Trace | DataFrame",
     trace: Trace | None = None,
     *,
     ax: "Axes | Sequence[Axes] | None" = None,
@@ -45,8 +48,10 @@ def plot(
     inches, `(6.8, 2.2)`. data: a CSV file to write what is drawn into. CoopsimError for anything else, or schedules
     without addresses.
     """
-    choice = PolicyChoice(tuple(_several(policies)), tuple(_several(order)), labels or {}, colors or {})
-    axes = None if ax is None else list(ax.flat) if hasattr(ax, "flat") else _several(ax)
+    if trace is not None:
+        of_type("trace", trace, Trace, "coopsim.load gives one")
+    choice = PolicyChoice(tuple(several(policies)), tuple(several(order)), labels or {}, colors or {})
+    axes = None if ax is None else list(ax.flat) if hasattr(ax, "flat") else several(ax)
     with style.by_pyplot():
         figure = _draw(what, trace, axes, quantity, choice, size)
     if data is not None:
@@ -83,7 +88,7 @@ def _draw(
 
 
 def _schedules(what: Any, trace: Trace | None) -> list[Schedule]:
-    schedules = _several(what)
+    schedules = several(what)
     if not schedules or not all(isinstance(s, Schedule) for s in schedules):
         kind = type(what).__name__
         raise CoopsimError(f"there is no figure of a {kind}: plot(schedule, trace), or the table of a sweep")
@@ -100,7 +105,7 @@ def chosen(schedules: Sequence[Schedule], choice: PolicyChoice) -> list[Schedule
     return sorted(keep, key=lambda s: names.index(s.header["policy"])) if choice.policies or choice.order else keep
 
 
-def data_of(what: Any, trace: Trace | None = None, choice: PolicyChoice | None = None) -> "pd.DataFrame":
+def data_of(what: Any, trace: Trace | None = None, choice: PolicyChoice | None = None) -> "DataFrame":
     """What a figure shows, as a table: bands of a sweep, the rows of a map, bytes of a trace by role, residencies of
     the last step of schedules."""
     import pandas as pd
@@ -116,13 +121,9 @@ def data_of(what: Any, trace: Trace | None = None, choice: PolicyChoice | None =
     return pd.concat([memory_map.data(schedule, trace) for schedule in schedules], ignore_index=True)
 
 
-def write_data(table: "pd.DataFrame", path: str | Path) -> None:
+def write_data(table: "DataFrame", path: str | Path) -> None:
     """Write a table as CSV, whole or not at all. CoopsimError if it cannot be written, or for another format."""
     if Path(path).suffix.lower() != ".csv":
         raise CoopsimError(f"{path}: data of figures are written as CSV; name the file F.csv")
     with replacing(path) as part:
         table.to_csv(part, index=False)
-
-
-def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]

@@ -15,13 +15,19 @@ class Tick(Protocol):
 
 
 @contextmanager
-def watch(what: str) -> Iterator[Callable[[int, int], None]]:
+def watch(what: str, *, lines: bool = True) -> Iterator[Callable[[int, int], None]]:
     """Progress on stderr, with an estimate of the time left; a line every tenth where stderr is no terminal.
 
-    Gives a function report(done, total), to be called first with what is done already, which does not count as speed.
+    In a notebook one line of the cell's output is kept up to date, and gone at the end. lines: whether there is
+    anything elsewhere than in a terminal and in a notebook. Gives a function report(done, total), to be called first
+    with what is done already, which does not count as speed.
     """
+    if type(sys.stderr).__module__.startswith("ipykernel"):
+        with _displayed() as say:
+            yield _Lines(what, say).report
+        return
     if not sys.stderr.isatty():
-        yield _Lines(what).report
+        yield _Lines(what).report if lines else lambda *_: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -39,11 +45,31 @@ def watch(what: str) -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
+@contextmanager
+def _displayed() -> Iterator[Callable[[str], None]]:
+    """Within the context, give a function that shows a text in the output of a notebook's cell, the last one only."""
+    from IPython.display import display
+
+    shown: list[Any] = []
+
+    def say(text: str) -> None:
+        if shown:
+            shown[0].update({"text/plain": text}, raw=True)
+        else:
+            shown.append(display({"text/plain": text}, raw=True, display_id=True))  # type: ignore[no-untyped-call]
+
+    try:
+        yield say
+    finally:
+        if shown:
+            say("")
+
+
 class _Lines:
     """Progress as plain lines, one a second at most."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, say: "Callable[[str], None] | None" = None) -> None:
+        self.what, self.say = what, say or note
         self.start: tuple[float, int] | None = None
         self.tenth, self.said = 0, 0.0
 
@@ -53,12 +79,14 @@ class _Lines:
         if self.start is None:
             self.start = now, done
             before = f", {done} done before" if done else ""
-            note(f"{self.what}: {total - done} to do{before}")
+            self.say(f"{self.what}: {total - done} to do{before}")
             self.said = now
         elif tenth > self.tenth and now > self.said + 1:
             began, first = self.start
             left = (now - began) / (done - first) * (total - done)
-            note(f"{self.what}: {done * 100 // total} %" + (f", about {_duration(left)} left" if done < total else ""))
+            self.say(
+                f"{self.what}: {done * 100 // total} %" + (f", about {_duration(left)} left" if done < total else "")
+            )
             self.tenth, self.said = tenth, now
 
 

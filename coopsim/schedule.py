@@ -1,8 +1,12 @@
 """A schedule: every action of one replay, in order, from which figures are made and which the judge can check alone."""
 
+import bisect
+import hashlib
+import heapq
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +15,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coopsim.text import html_table, human, overhead
+from coopsim.trace import load_trace
 from coopsim.trace.check import TraceError
-from coopsim.trace.file import arrow, read_parquet, write_parquet
+from coopsim.trace.file import arrow, header_of, read_parquet, write_parquet
 from coopsim.types import Action
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 SCHEDULE_VERSION = 1
 GIVES_BACK = frozenset({Action.EVICT, Action.RELEASE, Action.FREE})  #: actions that end a value's residency
@@ -24,7 +31,13 @@ _ACTIONS = [a.name.lower() for a in Action]
 COLUMNS = ("step", "op", "storage", "version", "address", "bytes", "time_ns", "visits")
 
 
-@dataclass(frozen=True, repr=False)
+#: Entries of the header that differ between two runs of one replay, or that the file adds.
+_NOT_CONTENT = ("search_ns", "planning_ns", "schedule_version")
+#: Actions that may stand between the evictions of a search and the allocation that they make room for.
+_BETWEEN = (Action.REFUSE, Action.OFFLOAD, Action.FETCH, Action.DISCARD)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Schedule:
     """Columns of equal length, one row per action, and a header that says what was replayed and how it ended.
 
@@ -83,6 +96,69 @@ class Schedule:
             ],
         )
 
+    @cached_property
+    def content_hash(self) -> str:
+        """The hash of its rows and of its header without times of this machine; `blake2b:` and 32 hex digits."""
+        h = hashlib.blake2b(digest_size=16)
+        for name in ("action", *COLUMNS):
+            h.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        header = {key: value for key, value in self.header.items() if key not in _NOT_CONTENT}
+        h.update(json.dumps(header, sort_keys=True).encode())
+        return "blake2b:" + h.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether rows and headers are the same, but for times of this machine."""
+        return self.content_hash == other.content_hash if isinstance(other, Schedule) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes in use at once."""
+        return int(self.header["peak_bytes"])
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a file (docs/formats.md), whole or not at all. CoopsimError if that cannot be done."""
+        save(self, path)
+
+    def fragmentation(self) -> DataFrame:
+        """Memory at each allocation, once the value has its place: a row per `alloc`, in order.
+
+        `time_ns` (the clock of reported cost), `step`, `op`, and in bytes: `used_bytes`, `free_bytes` (of the budget,
+        wherever they lie), `largest_hole_bytes` (the longest free run of addresses; only in the arena, else NA).
+        `searched`: whether values were evicted for it. Over these rows the mean of free_bytes ÷ budget is summary's
+        fragmentation_rate, and the mean of 1 - largest_hole_bytes ÷ free_bytes its external_fragmentation.
+        """
+        import pandas as pd
+
+        allocated = self.action == Action.ALLOC
+        change = np.where(allocated, self.bytes, np.where(np.isin(self.action, list(GIVES_BACK)), -self.bytes, 0))
+        used = np.cumsum(change)[allocated]
+        budget = self.header["budget_bytes"]
+        holes = _largest_holes(self, budget) if self.header["allocator"] == "arena" else [pd.NA] * len(used)
+        return pd.DataFrame(
+            {
+                "time_ns": self.time_ns[allocated],
+                "step": self.step[allocated],
+                "op": self.op[allocated],
+                "used_bytes": used,
+                "free_bytes": budget - used,
+                "largest_hole_bytes": pd.array(holes, dtype="Int64"),
+                "searched": self._searched()[allocated],
+            }
+        )
+
+    def _searched(self) -> NDArray[np.bool_]:
+        """For each row whether it is an allocation for which a search evicted values, and not a plan."""
+        if self.header.get("planned_steps"):
+            planned: NDArray[np.bool_] = (self.action == Action.ALLOC) & (self.visits > 0)
+            return planned
+        found = np.zeros(len(self), np.bool_)
+        kept = np.flatnonzero(~np.isin(self.action, _BETWEEN))
+        found[kept[1:]] = (self.action[kept[1:]] == Action.ALLOC) & (self.action[kept[:-1]] == Action.EVICT)
+        return found
+
     def serves_again(self) -> NDArray[np.bool_]:
         """For each row whether it serves an op run again: an allocation comes before its op's row, a move after it."""
         is_op = np.isin(self.action, (Action.COMPUTE, Action.RECOMPUTE))
@@ -104,7 +180,7 @@ class Schedule:
         columns = [getattr(self, c).tolist() for c in ("action", *COLUMNS)]
         return list(zip(*columns, strict=True))
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> DataFrame:
         """The rows as a pandas DataFrame: `action` by name, and the columns of the schedule."""
         import pandas as pd
 
@@ -122,6 +198,52 @@ class Schedule:
                 name = f"s{storage}.{version}" if storage >= 0 else f"t{op}.{version}"
                 lines.append(f"{i:04d} {verb:<9} {name} @ {address} +{nbytes}")
         return "\n".join(lines) + "\n"
+
+
+def _largest_holes(schedule: Schedule, budget: int) -> list[int]:
+    """The longest free run of addresses after each allocation in an arena."""
+    starts, ends = [0, budget], [0, budget]  # of blocks, by address, with one of no bytes at either end
+    holes = [(-budget, 0, budget)]  # a heap; those that are no more are dropped when they come up
+    found = []
+    for action, at, nbytes in zip(
+        schedule.action.tolist(), schedule.address.tolist(), schedule.bytes.tolist(), strict=True
+    ):
+        if action == Action.ALLOC and nbytes:
+            k = bisect.bisect_right(starts, at, 1, len(starts) - 1)
+            starts.insert(k, at)
+            ends.insert(k, at + nbytes)
+            new = [(ends[k - 1], at), (at + nbytes, starts[k + 1])]
+        elif action in GIVES_BACK and nbytes:
+            k = bisect.bisect_left(starts, at, 1, len(starts) - 1)
+            del starts[k], ends[k]
+            new = [(ends[k - 1], starts[k])]
+        else:
+            new = []
+        for low, high in new:
+            if high > low:
+                heapq.heappush(holes, (low - high, low, high))
+        if action == Action.ALLOC:
+            while holes and not _is_hole(starts, ends, *holes[0][1:]):
+                heapq.heappop(holes)
+            found.append(-holes[0][0] if holes else 0)
+    return found
+
+
+def _is_hole(starts: list[int], ends: list[int], low: int, high: int) -> bool:
+    """Whether the bytes from low to high are free, and their neighbours are not."""
+    k = bisect.bisect_left(starts, high, 1)
+    return k < len(starts) and starts[k] == high and ends[k - 1] == low
+
+
+def load_any(name: str | Path) -> Any:
+    """Load a trace or a schedule, by what the file says, as a `Trace` or a `Schedule`.
+
+    name: a file; or a trace by a name of `coopsim list traces`, or `synth:NAME[:SIZE]`. `bert-large` has modelled
+    costs; `bert-large@h100` was recorded, with its costs, on that card. CoopsimError if it cannot be read.
+    """
+    if isinstance(name, str | Path) and Path(name).is_file() and "schedule_version" in header_of(name):
+        return load(name)
+    return load_trace(name)
 
 
 def save(schedule: Schedule, path: str | Path) -> None:

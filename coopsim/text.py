@@ -15,6 +15,15 @@ def human(nbytes: float) -> str:
     return f"{nbytes / 1024**power:.4g} {['KiB', 'MiB', 'GiB', 'TiB'][power - 1]}"
 
 
+def count(n: int, noun: str, plural: str = "s") -> str:
+    """A number with its noun.
+
+    >>> count(1, "step"), count(2, "batch", "es")
+    ('1 step', '2 batches')
+    """
+    return f"{n} {noun}{'' if n == 1 else plural}"
+
+
 def overhead(cost: float) -> str:
     """What a step costs, in steps without eviction, as overhead in %: 1.106 is 10.6 %."""
     return f"{100 * (cost - 1):.1f} %"

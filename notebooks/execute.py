@@ -54,6 +54,7 @@ def clean(notebook: Any) -> Any:
             if "metadata" in output:
                 output["metadata"] = {}
         if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if o.get("data") != {"text/plain": ""}]  # progress, which is over
             cell.outputs = joined(cell.outputs)
             for output in cell.outputs:
                 if output.output_type == "execute_result":

@@ -129,7 +129,7 @@ WRONG = {
     "no policy": (lambda t: coopsim.replay(t, None, "50%"), "policy None is no name"),  # type: ignore[arg-type]
     "a number": (lambda t: coopsim.replay(t, 5, "50%"), "policy 5 is no name"),  # type: ignore[arg-type]
     "no allocator": (lambda t: coopsim.replay(t, "coop", "50%", 5), "allocator 5 is no name"),  # type: ignore[arg-type]
-    "a trace's name": (lambda _: coopsim.replay("a", "coop", "50%"), "coopsim.load"),  # type: ignore[arg-type]
+    "a trace's name": (lambda _: coopsim.replay("a", "coop", "50%"), "nor a trace that comes with coopsim"),  # type: ignore[arg-type]
     "a link": (lambda t: coopsim.replay(t, "coop", "50%", link=5), "link 5 is no name"),  # type: ignore[arg-type]
     "no trace": (lambda _: coopsim.load(None), "trace None is no name"),  # type: ignore[arg-type]
     "sweep, a share": (lambda t: coopsim.sweep(t, "coop", 0.5), 'did you mean "50%"'),  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from typing import IO, get_args
 from coopsim import files, phantom
 from coopsim.capture import fake_guard, models, target
 from coopsim.capture.job import Job, Where
+from coopsim.errors import of_type, whole
 from coopsim.observe import cost_table, temporary_table
 from coopsim.observe.errors import CaptureError, CaptureOutOfMemory
 from coopsim.observe.masks import checked
@@ -83,11 +84,12 @@ def check(job: Job) -> None:
         value, known = getattr(job, what), get_args(kind)
         if value is not None and value not in known:
             raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
-    for what, least in (("steps", 1), ("warmup", 0)):
-        if getattr(job, what) < least:
-            raise CaptureError(f"{what} must be at least {least}")
-    if job.batch is not None and job.batch < 1:
-        raise CaptureError("batch must be at least 1")
+    for what, least in (("steps", 1), ("warmup", 0), ("passes", 1)):
+        whole(what, getattr(job, what), least, f"how many {what}")
+    if job.batch is not None:
+        whole("batch", job.batch, 1, "a batch size")
+    of_type("name", job.name, str, "the label of the trace")
+    of_type("limit", job.limit, bool, "whether memory runs out where the card's does")
     checked(job.masks)
     if job.masks and job.device != "phantom":
         raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from coopsim.cli.common import command_of, exclude, lengths_file
@@ -90,7 +91,9 @@ def _apply(script: "Script", remedy: "Remedy", args: argparse.Namespace) -> int:
 def _patch(remedy: "Remedy") -> int:
     if not remedy.patched:
         raise CoopsimError(remedy.patch)
-    print(remedy.patch, end="")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(remedy.patch.encode("utf-8", "surrogateescape"))  # a file may have another encoding
+    sys.stdout.buffer.flush()
     return 0
 
 

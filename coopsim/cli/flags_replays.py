@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli import flags_shared, grid
-from coopsim.cli.values import OF_TORCH, positive
+from coopsim.cli.values import OF_TORCH, natural, positive
 from coopsim.types import CostModel
 
 COST_MODELS = tuple(str(model) for model in CostModel)
@@ -92,4 +92,5 @@ def _common(p: argparse.ArgumentParser) -> None:
         "(default: cost); the reported cost is always the trace's",
     )
     flags_shared.random(p)
+    p.add_argument("--seed", type=natural, default=0, metavar="N", help="of a policy's chance (default: 0)")
     flags_shared.overhead_limit(p, 10.0)

@@ -4,17 +4,13 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.progress import progress
 from coopsim.text import human, table
-from coopsim.trace import load_trace
-from coopsim.types import CoopsimError, OffloadState
 
 _STATUS = {
     "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",
     "bounded": "no schedule found; none costs less than {lower}",
     "infeasible": "nothing fits: proven for every schedule",
 }
-_EITHER = ("coop:lose=either", "foresight:lose=either")
 _BOUND = {
     "exact": "bound of the mixed-integer program",
     "solver": "bound of the solver when the time was up",
@@ -26,54 +22,30 @@ _BOUND = {
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import budget, optimum
-    from coopsim.kernel.jit import note_if_cold
+    from coopsim import budget
     from coopsim.optimum import highs
+    from coopsim.optimum.compared import gap
+    from coopsim.trace import load_trace
     from coopsim.trace.measure import peak_bytes
 
     highs.solver()
     trace = load_trace(args.trace)
     peak = peak_bytes(trace)
-    budgets = [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)]
-    names, offloads = _policies(args)
-    options = optimum.options_for(
+    gaps = gap(
         trace,
-        keep_random=args.random == "keep",
+        [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)],
+        args.policy,
+        seconds=args.time_limit,
+        random=args.random,
         link=args.link or "",
         host_memory=budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
         host_bandwidth=args.host_bandwidth,
     )
-    problem = optimum.problem_for(trace, options, offloads=offloads)
-    note_if_cold()
-    with progress("replays and optima", len(budgets) * (len(names) + 1)) as tick:
-        gaps = [
-            optimum.gap(
-                trace, nbytes, peak, names, seconds=args.time_limit, options=options, problem=problem, tick=tick
-            )
-            for nbytes in budgets
-        ]
     if args.json:
         print(json.dumps([g.as_dict() for g in gaps], indent=1))
     else:
         print("\n\n".join(describe(g) for g in gaps))
     return 0
-
-
-def _policies(args: argparse.Namespace) -> tuple[list[str], bool]:
-    """The policies to compare, and whether the optimum is of schedules that may offload."""
-    from coopsim import policies
-
-    asked = bool(args.link or args.host_memory or args.host_bandwidth)
-    names = policies.split(args.policy) if args.policy is not None else policies.names()
-    if args.policy is None:
-        names = [*names, *_EITHER] if asked else [name for name in names if not policies.find(name).offloads]
-    for name in names:
-        if policies.find(name).offload_state == OffloadState.YES:
-            raise CoopsimError(f"--policy {name}: the optimum offloads no parameters and the like (offload_state=no)")
-    offloads = any(policies.find(name).offloads for name in names)
-    if asked and not offloads:
-        raise CoopsimError("--link, --host-memory and --host-bandwidth are of policies that offload: none is compared")
-    return names, offloads
 
 
 def describe(g: Any) -> str:

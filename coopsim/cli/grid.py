@@ -64,6 +64,9 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
     p.add_argument(
         "--random", metavar="R,R", help="what to do with results of random ops: recompute, keep (default: recompute)"
     )
+    p.add_argument(
+        "--seeds", type=positive, metavar="N", help="seeds of policies' chance: 0 to N - 1 (default: 1, 0 only)"
+    )
     flags_shared.copies(p)
     flags_shared.overhead_limit(p, None)
 
@@ -112,6 +115,7 @@ def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[st
         "random": ("random", _words),
         "link": ("link", _words),
         "host_memory": ("host_memory", _words),
+        "seed": ("seeds", range),
     }
     for key in keys:
         name, read = flags.get(key, (key, lambda value: value))

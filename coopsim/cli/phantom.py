@@ -155,14 +155,16 @@ def text_of(report: "Report") -> str:
     rows += _apart(report)
     rows += [(name, _phase(of)) for name, of in report.phases.items()]
     if (of := report.phases.get("evaluation", {})).get("grows_bytes"):
-        rows.append(("", f"grows by {human(of['grows_bytes'])} per batch, for {_count(of['batches'], 'batch', 'es')}"))
+        rows.append(
+            ("", f"grows by {human(of['grows_bytes'])} per batch, for {text.count(of['batches'], 'batch', 'es')}")
+        )
     rows += [("" if i else "kept by", _keeps(one)) for i, one in enumerate(report.evaluation_keeps)]
     if of.get("with_gradients"):
         rows.append(("", "with gradients: without torch.no_grad() it keeps what a backward pass would need"))
     if of.get("left_bytes") and not report.growth:
         rows.append(("", f"leaves {human(of['left_bytes'])} allocated each time"))
     if report.no_backward > (_CALLS if failed else 0):
-        calls = _count(report.no_backward, "call")
+        calls = text.count(report.no_backward, "call")
         rows.append(("no backward", f"pass follows {calls} of models with gradients: torch.no_grad() is missing"))
     rows += words.of_unused(report.unused)
     rows += words.of_host(report.host)
@@ -214,13 +216,13 @@ def _phase(of: dict[str, int]) -> str:
     said = f"{human(of['peak_allocated_bytes'])} allocated, {human(of['peak_reserved_bytes'])} reserved at the peaks"
     if "times" not in of:
         return said
-    return f"{said}; {_count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
+    return f"{said}; {text.count(of['times'], 'time')}, {human(of['added_bytes'])} more than when it began"
 
 
 def _keeps(one: dict[str, Any]) -> str:
     """Return what a variable keeps of an evaluation's batches."""
     at = f" at {one['place']}" if one["place"] else ""
-    kept = f"{_count(one['tensors'], 'tensor')} of earlier batches, {text.human(one['bytes'])}"
+    kept = f"{text.count(one['tensors'], 'tensor')} of earlier batches, {text.human(one['bytes'])}"
     return f"{one['name']} ({one['kind']}){at}: {kept}"
 
 
@@ -240,12 +242,14 @@ def _apart(report: "Report") -> list[tuple[str, str]]:
 def _trained(report: "Report") -> str:
     """How far it came."""
     if report.host_ran_out:
-        return f"the host's memory ran out after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+        return (
+            f"the host's memory ran out after {text.count(report.steps, 'optimizer step')}; the figures are of what ran"
+        )
     if report.interrupted:
-        return f"interrupted after {_count(report.steps, 'optimizer step')}; the figures are of what ran"
+        return f"interrupted after {text.count(report.steps, 'optimizer step')}; the figures are of what ran"
     if not report.steps:
         return "ended without an optimizer step"
-    return f"trained: {_count(report.steps, 'optimizer step')}" + (", as asked for" if report.ended_early else "")
+    return f"trained: {text.count(report.steps, 'optimizer step')}" + (", as asked for" if report.ended_early else "")
 
 
 def _beside_pytorch(report: "Report") -> str:
@@ -256,11 +260,7 @@ def _beside_pytorch(report: "Report") -> str:
 def _compiled(report: "Report") -> list[tuple[str, str]]:
     """Return the rows on what torch.compile compiled."""
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
-    return [("compiled", f"{_count(report.compiled_graphs, 'graph')}, {_count(breaks, 'graph break')}")]
-
-
-def _count(n: int, noun: str, plural: str = "s") -> str:
-    return f"{n} {noun}{'' if n == 1 else plural}"
+    return [("compiled", f"{text.count(report.compiled_graphs, 'graph')}, {text.count(breaks, 'graph break')}")]
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:

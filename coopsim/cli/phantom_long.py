@@ -10,7 +10,7 @@ from coopsim import files
 from coopsim.cli.common import exclude, lengths_file
 from coopsim.figures.output import check_formats
 from coopsim.progress import note
-from coopsim.text import human
+from coopsim.text import count, human
 from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         )
     shares = [f"{human(parts[key])} {what}" for what, key in _PARTS if parts[key]]
     if found["retries"]:
-        lines.append(("", f"the allocator gave back its cache {found['retries']} times to go on, which takes time"))
+        lines.append(
+            ("", f"the allocator gave back its cache {count(found['retries'], 'time')} to go on, which takes time")
+        )
     lines.append(("unlimited", f"{human(parts['reserved_bytes'])} reserved at step {parts['step']}: {shares[0]}"))
     lines += [("", f"+ {share}") for share in shares[1:]]
     lines += [("tried" if i == 0 else "", _tried(one)) for i, one in enumerate(found["tried"])]
@@ -176,5 +178,5 @@ def _figures(of: dict[str, int]) -> str:
 
 def _tried(one: dict[str, Any]) -> str:
     fits = "fits" if one["fits"] else f"runs out at step {one['failed_at']}"
-    retries = f", cache given back {one['retries']} times" if one["retries"] else ""
+    retries = f", cache given back {count(one['retries'], 'time')}" if one["retries"] else ""
     return f"{one['what']}: {fits}, {human(one['peak_reserved_bytes'])} reserved{retries}"

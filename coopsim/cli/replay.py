@@ -80,6 +80,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
         args.link or "",
         budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
         args.host_bandwidth,
+        args.seed,
     )
     if not policy.offloads and (args.link or args.host_memory or args.host_bandwidth):
         raise CoopsimError(

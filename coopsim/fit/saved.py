@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import files
+from coopsim.fit import inputs
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing.edits import Edit
 from coopsim.fit.remedy import Remedy
@@ -29,8 +30,8 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 def load(script: Script) -> tuple[Remedy, ...] | None:
     """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
 
-    They are for the same command, card, memory, precision, masks, workspaces, folder and `versions`, and for files that
-    have not changed.
+    They are for the same command, card, memory, precision, masks, workspaces, folder and `versions`, and for files
+    (inputs.py) that have not changed.
 
     Raises CoopsimError if the file is damaged.
     """
@@ -73,8 +74,5 @@ def _path(script: Script) -> Path:
     card = script.card, script.total_bytes, script.precision, script.workspaces
     said = (versions(), str(Path.cwd()), *card, script.command, script.masks)
     long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
-    digest.update(repr((said, long)).encode())
-    for word in script.command:
-        if word.endswith(".py") and Path(word).is_file():
-            digest.update(Path(word).read_bytes())
+    digest.update(repr((said, long, inputs.digest(script.command))).encode())
     return build.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"

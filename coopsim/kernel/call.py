@@ -10,7 +10,7 @@ _functions: dict[int, Callable[..., Any]] = {}  #: of interpreted kernels, by wh
 
 
 def address_of(function: Any) -> int:
-    """The machine address of a ctypes function, by which call_score or call_search finds it."""
+    """The machine address of a ctypes function, by which call_score or call_hook finds it."""
     if DISABLED:
         _functions[id(function)] = function
         return id(function)
@@ -21,12 +21,12 @@ def _score(address: int, cost: float, recency: float, nbytes: float, hole: float
     return float(_functions[address](cost, recency, nbytes, hole))
 
 
-def _search(address: int, need: int) -> int:
-    return int(_functions[address](need))
+def _hook(address: int, what: int, number: int) -> int:
+    return int(_functions[address](what, number))
 
 
 call_score = intrinsic("call_score", _score)  #: a user's score: of address, cost, recency, bytes, hole
-call_search = intrinsic("call_search", _search)  #: a user's search: how many values it put into the state's scratch
+call_hook = intrinsic("call_hook", _hook)  #: Python's part of a replay: of address, what is told or asked, a number
 
 
 F = TypeVar("F", bound=Callable[..., Any])

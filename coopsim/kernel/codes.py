@@ -95,4 +95,8 @@ OFFLOAD = int(Action.OFFLOAD)
 FETCH = int(Action.FETCH)
 DISCARD = int(Action.DISCARD)
 
+# What else a policy of a user's is told or asked, beside the rows.
+USED, STEP, SEARCH = range(len(Action), len(Action) + 3)
+SCORES, WHERE = range(SEARCH + 1, SEARCH + 3)  # a compiled search reads scores; addresses or last uses
+
 ARENA, COUNTER, CACHING = range(3)

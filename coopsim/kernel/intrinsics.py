@@ -51,8 +51,8 @@ def _call_score(typing: Any, address: Any, cost: Any, recency: Any, nbytes: Any,
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _call_search(typing: Any, address: Any, need: Any) -> Any:
-    return numba.int64(numba.int64, numba.int64), _caller(_WORD, [_WORD])
+def _call_hook(typing: Any, address: Any, what: Any, number: Any) -> Any:
+    return numba.int64(numba.int64, numba.int64, numba.int64), _caller(_WORD, [_WORD, _WORD])
 
 
-_INTRINSICS = {"clock": _clock, "call_score": _call_score, "call_search": _call_search}
+_INTRINSICS = {"clock": _clock, "call_score": _call_score, "call_hook": _call_hook}

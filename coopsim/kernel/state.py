@@ -67,6 +67,10 @@ UNKNOWN = -1
 HOLE_BYTES, HOLE_ADDRESS, HOLE_BLOCK = range(3)
 H_ROWS = 3
 
+# table: a row per column of what a user's search reads.
+T_ADDRESS, T_BYTES, T_VALUE, T_LAST_USE = range(4)
+T_ROWS = 4
+
 # N: a row per equivalence class of evicted values (DTR): a union-find forest. A value that comes back leaves its node
 # behind.
 N_PARENT, N_COST, N_STAMP = range(3)
@@ -135,8 +139,15 @@ C_SIZE = 11
     K_STAMP,
     K_CLASSES,
     K_RANDOM,
-    K_USER_SCORE,
-    K_USER_SEARCH,
+    K_USER_SCORE,  # address of a user's score; 0: there is none
+    K_HOOK,  # address of what a policy of a user's is told and asked by
+    K_TOLD,  # what it is told and asked, a bit each (kernel/codes.py)
+    K_REFUSED,  # 1 + the value that a user's search has chosen and that cannot go; 0: none
+    K_LOG_HOOK,  # address of what takes the rows when the log is full
+    K_TAKEN,  # rows that it has taken
+    K_LISTED,  # blocks in the table
+    K_SEARCH,  # address of a user's compiled search
+    K_TABLE,  # address of what a compiled search is called with
     K_CROWDED,  # the arrays of the caching allocator are too small
     K_MARKING,  # the pass of marking; a new one begins when a cost has been queried
     K_QUERIES,  # costs of loss queried, as no block knew them
@@ -164,8 +175,9 @@ C_SIZE = 11
     K_AWAY,  # the next copy of the plan
     K_LEFT,  # the next of those before it whose value may leave when it is copied
     K_SIZE,
-) = range(60)
+) = range(67)
 NO_BORDER = 1 << 62
+FIRST_RANDOM = 20231210  # Coop's day at NeurIPS
 
 # F: sums of samples, and the bytes that searches have passed of values too large for one.
 F_FREE, F_FREE_INCL, F_FRAGMENTATION, F_LARGE = range(4)
@@ -177,7 +189,7 @@ class State(Bundle):
     What only one cost of loss keeps (N, R, W, edges, dependents, marks) takes no room under the others.
     """
 
-    WIDE: ClassVar = ("H",)
+    WIDE: ClassVar = ("H", "table")
 
     choice: Array  # (C_SIZE,)
     V: Array  # (values, V_COLUMNS)
@@ -206,7 +218,9 @@ class State(Bundle):
     scratch: Array  # (blocks,): the run that a search looks at, values on their way, or cost classes in order
     score: NDArray[np.float64]  # (blocks,): of the blocks in that run
     suffix: NDArray[np.float64]  # (blocks,): and their sums to the right
-    log: Array  # (rows, L_COLUMNS)
+    table: Array  # (T_ROWS, blocks): what a search of a user's reads of all blocks; else no blocks
+    can_go: NDArray[np.bool_]  # (blocks,): and whether each may be evicted now
+    log: Array  # (rows, L_COLUMNS): those since it was last full; no rows: they are only counted
     decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
     until: Array  # (values,): the op until which each value stays for others
     requests: Array  # (requests, 2): and the values and addresses of its requests
@@ -224,10 +238,12 @@ def _aligned(rows: int, columns: int) -> Array:
     return flat[skip : skip + rows * columns].reshape(rows, columns)
 
 
-def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None) -> State:
+def new_state(
+    program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None, *, table: bool = False
+) -> State:
     """An empty memory of `budget` bytes with `program` (planning.program.Program) loaded.
 
-    caching: the empty state of the caching allocator, if that serves.
+    caching: the empty state of the caching allocator, if that serves. table: a user's search reads one.
     """
     values = program.values
     n_values, n_ops = len(values), len(program.ops) - 1
@@ -245,7 +261,7 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
     K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
     K[K_TOP] = n_blocks - 1
     K[K_OUTCOME] = codes.OUTCOME_OK
-    K[K_RANDOM] = 20231210  # Coop's day at NeurIPS
+    K[K_RANDOM] = FIRST_RANDOM
     K[K_BORDER] = NO_BORDER
     cost = choice[C_COST]
     sets = n_values if cost == codes.COST_SET else 0
@@ -280,6 +296,8 @@ def new_state(program: Any, choice: Array, budget: int, log_rows: int, caching: 
         scratch=np.zeros(n_blocks, np.int64),
         score=np.zeros(n_blocks),
         suffix=np.zeros(n_blocks),
+        table=np.zeros((T_ROWS, n_blocks if table else 0), np.int64),
+        can_go=np.zeros(n_blocks if table else 0, np.bool_),
         log=np.zeros((log_rows, L_COLUMNS), np.int64),
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),

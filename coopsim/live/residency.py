@@ -69,6 +69,11 @@ class Residency:
         tracked = self.evicted.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 
+    @property
+    def left(self) -> list[TrackedStorage]:
+        """The evicted storages that the program refers to."""
+        return [tracked for tracked in self.evicted.values() if tracked.ref() is not None]
+
     def must_stay(self, tracked: TrackedStorage) -> bool:
         """Whether a tracked storage must be neither evicted nor moved, as its address is in use.
 
@@ -103,9 +108,9 @@ class Residency:
         if theirs is None:
             tracked.held[version] = storage
         elif tracked.evicted:
-            tracked.filled()
-            del self.evicted[tracked.key]
             emptied.fill(theirs, storage)
+            tracked.filled()  # only now, so that it comes back however this is interrupted
+            self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
@@ -159,6 +164,7 @@ class Residency:
         tracked, version = value
         storage = self.copies.arrive((tracked.number, version))
         if storage is not None:
+<<<<<<< HEAD
             self.arrived(value, storage)
 
     def arrived(self, value: Value, storage: torch.UntypedStorage) -> None:
@@ -167,6 +173,13 @@ class Residency:
             self.streams.after_again(())
         self.ledger.ours(storage)
         self.assign(value, storage)
+=======
+            if self.streams is not None:
+                self.streams.after_again(())
+            self.ledger.ours(storage)
+            self.assign(value, storage)
+            self.copies.arrived((tracked.number, version))
+>>>>>>> main
 
     def end(self) -> None:
         """The step is over."""

@@ -4,28 +4,52 @@ Found are the files of this folder, those of the folders that $COOPSIM_POLICIES 
 offer under the entry point group `coopsim.policies`; a policy in any other file goes by `path/to/file.py:NAME`
 (docs/extend.md).
 
-A policy is a point in a small space of choices (types.py names their values). A file defines `POLICY`; nothing else
-is edited.
+A policy is a point in a small space of choices (types.py names their values), or a class of a user's
+(`EvictionPolicy`). A file defines `POLICY`; nothing else is edited.
 """
 
 import importlib
 import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from coopsim.errors import unknown
 from coopsim.policies import _foreign
+from coopsim.policies._compiled import compiled
+from coopsim.policies._eviction_policy import EvictionPolicy, kinds_of, read
+from coopsim.policies._reads import Reads
 from coopsim.policies._space import CHOICES, LEARNS, Policy
 from coopsim.types import CoopsimError
 
-__all__ = ["CHOICES", "LEARNS", "Policy", "choices", "find", "names", "shown", "split"]
+__all__ = [
+    "CHOICES",
+    "LEARNS",
+    "AnyPolicy",
+    "EvictionPolicy",
+    "Policy",
+    "choices",
+    "compiled",
+    "find",
+    "forget",
+    "names",
+    "shown",
+    "split",
+    "variants",
+]
+
+
+AnyPolicy = str | Policy | EvictionPolicy | type[EvictionPolicy]  #: what stands for a policy
 
 
 def _all() -> dict[str, Policy]:
     found: dict[str, Policy] = {}
-    for policy, where in (*_built_in(), *_foreign.in_folders(), *_foreign.in_packages()):
+    for found_there, where in (*_built_in(), *_foreign.in_folders(), *_foreign.in_packages()):
+        policy = find(found_there)
         if policy.name in found:
             raise CoopsimError(f"{where}: there is already a policy {policy.name!r}; give it another name")
         found[policy.name] = policy
@@ -43,33 +67,91 @@ def names() -> list[str]:
     return list(_all())
 
 
-def find(spec: str) -> Policy:
-    """The policy `NAME` or `FILE.py:NAME`, with `:choice=value,…` for changes; CoopsimError if there is none.
+def find(what: AnyPolicy) -> Policy:
+    """The policy `NAME` or `FILE.py:NAME`, with `:name=value,…` for changes, or the one that is given.
+
+    What can be changed are its choices, and the parameters of a class. CoopsimError if there is none.
 
     >>> find("coop:placement=low").placement
     <Placement.LOW: 'low'>
     """
-    from coopsim.errors import named
+    if isinstance(what, Policy):
+        return what
+    if isinstance(what, EvictionPolicy):
+        return what.policy()
+    if isinstance(what, type) and issubclass(what, EvictionPolicy):
+        return what().policy()
+    if not isinstance(what, str):
+        raise CoopsimError(f"policy {what!r:.60} is no name, Policy or EvictionPolicy")
+    name, changes = _parts(what)
+    file, is_file, rest = name.partition(".py")
+    found = _foreign.in_file(Path(f"{file}.py"), rest.removeprefix(":")) if is_file else _named(name)
+    policy = _changed(found, changes, what)
+    return replace(policy, name=what) if is_file or changes else policy
 
-    named("policy", spec)
-    if ".py:" in spec or spec.endswith(".py"):
-        file, _, rest = spec.partition(".py")
-        name, _, changes = rest.removeprefix(":").partition(":")
-        policy = replace(_foreign.in_file(Path(f"{file}.py"), name), name=spec)
-    else:
+
+def _parts(spec: str) -> tuple[str, str]:
+    """Name or FILE.py:NAME, and changes."""
+    file, is_file, rest = spec.partition(".py") if ".py:" in spec or spec.endswith(".py") else ("", "", "")
+    if not is_file:
         name, _, changes = spec.partition(":")
-        policy = _named(name)
-    if not changes:
-        return policy
+        return name, changes
+    name, _, changes = rest.removeprefix(":").partition(":")
+    return f"{file}.py:{name}" if name else f"{file}.py", changes
+
+
+def _changed(found: "Policy | EvictionPolicy | type[EvictionPolicy]", changes: str, spec: str) -> Policy:
+    """The policy with other choices and parameters. CoopsimError for one that there is not."""
+    kind: Any = found if isinstance(found, type) else type(found)
+    known: dict[str, Any] = dict(kinds_of(kind)) if kind is not Policy else {}
+    given = dict(found.parameters) if isinstance(found, EvictionPolicy) else {}
     changed: dict[str, object] = {}
-    for change in changes.split(","):
-        choice, _, value = change.partition("=")
-        if choice not in CHOICES:
-            raise unknown("choice", choice, CHOICES, hint=f" (in policy {spec!r})")
-        if value not in list(CHOICES[choice]):
-            raise unknown(choice, value, [str(v) for v in CHOICES[choice]], hint=f" (in policy {spec!r})")
-        changed[choice] = CHOICES[choice](value)
-    return replace(policy, name=spec, **changed)  # type: ignore[arg-type]
+    for change in filter(None, changes.split(",")):
+        name, _, value = change.partition("=")
+        if "|" in value:
+            raise CoopsimError(f"policy {spec!r}: {change} is several values; a sweep takes them, a replay one")
+        if name in known:
+            given[name] = read(kind, name, value)
+        elif name not in CHOICES:
+            raise unknown("parameter" if known else "choice", name, known or CHOICES, hint=f" (in policy {spec!r})")
+        elif value not in list(CHOICES[name]):
+            raise unknown(name, value, [str(v) for v in CHOICES[name]], hint=f" (in policy {spec!r})")
+        else:
+            changed[name] = CHOICES[name](value)
+    policy: Policy = found if isinstance(found, Policy) else kind(**given).policy()
+    return replace(policy, **changed) if changed else policy  # type: ignore[arg-type]
+
+
+def forget(name: str) -> None:
+    """Execute the file of a policy anew when it is next asked for: its code has changed what it reads."""
+    file, is_file, _ = name.partition(".py")
+    _foreign.forget(Path(f"{file}.py") if is_file else None)
+
+
+@contextmanager
+def watched(policy: Policy) -> Iterator[list[str]]:
+    """A replay inside. Gives a list, which then has the name of what the policy's code has changed for the next."""
+    changed: list[str] = []
+    before = Reads(policy) if policy.is_own else None
+    yield changed
+    if before and (name := Reads(policy).changed_since(before)):
+        changed.append(name)
+
+
+def variants(spec: str) -> list[str]:
+    """A name with several values of a choice or a parameter, as one name for each combination.
+
+    >>> variants("coop:placement=low|two_ended")
+    ['coop:placement=low', 'coop:placement=two_ended']
+    """
+    if "|" not in spec:
+        return [spec]
+    name, changes = _parts(spec)
+    several = [
+        [f"{key}={value}" for value in values.split("|")]
+        for key, _, values in (change.partition("=") for change in changes.split(","))
+    ]
+    return [f"{name}:{','.join(combination)}" for combination in product(*several)]
 
 
 def shown(specs: Iterable[str]) -> dict[str, str]:
@@ -80,10 +162,11 @@ def shown(specs: Iterable[str]) -> dict[str, str]:
     """
     short = {spec: spec for spec in specs}
     for spec in short:
-        file, is_file, rest = spec.partition(".py")
-        if is_file:
-            name, _, changes = rest.removeprefix(":").partition(":")
-            own = _foreign.in_file(Path(f"{file}.py"), name).name
+        name, changes = _parts(spec)
+        if ".py" in name:
+            file, _, rest = name.partition(".py")
+            found = _foreign.in_file(Path(f"{file}.py"), rest.removeprefix(":"))
+            own = found.name or found.__name__ if isinstance(found, type) else find(found).name
             short[spec] = f"{own}:{changes}" if changes else own
     known = set(names()) if any(spec != name for spec, name in short.items()) else set()
     called = Counter(short.values())
@@ -93,17 +176,17 @@ def shown(specs: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _named(name: str) -> Policy:
+def _named(name: str) -> "Policy | EvictionPolicy":
     policies = _all()
     by_alias = {alias: p for p in policies.values() for alias in p.aliases}
     policy = policies.get(name) or by_alias.get(name)
     if policy is None:
         raise unknown("policy", name, [*policies, *by_alias])
-    return policy
+    return policy.own or policy
 
 
 def split(text: str) -> list[str]:
-    """Policies in a comma-separated list; a part with `=` alone goes on with the one before.
+    """Policies in a comma-separated list; a part with `=` alone goes on with the one before, `a|b` makes several.
 
     >>> split("dte,coop:placement=low,in_place=copy,lru")
     ['dte', 'coop:placement=low,in_place=copy', 'lru']
@@ -114,7 +197,7 @@ def split(text: str) -> list[str]:
             specs[-1] += f",{part}"
         else:
             specs.append(part)
-    return specs
+    return [name for spec in specs for name in variants(spec)]
 
 
 def choices(policy: Policy) -> dict[str, str]:

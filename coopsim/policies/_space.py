@@ -31,8 +31,8 @@ class Policy:
     """One policy. score = cost / recency / divisor; the least is evicted first."""
 
     name: str
-    summary: str
-    source: str
+    summary: str = ""
+    source: str = ""
     cost: Cost = Cost.SET
     divisor: Divisor = Divisor.NOTHING
     recency: Recency = Recency.STALENESS
@@ -50,6 +50,7 @@ class Policy:
     aliases: tuple[str, ...] = ()
     score: Callable[[float, float, float, float], float] | None = None  # of your own: (cost, recency, bytes, hole)
     choose: Callable[[Any, int], Iterable[int]] | None = None  # of your own: (memory, need), replaces the search
+    own: Any = None  # an EvictionPolicy, whose class and parameters each replay makes an instance of
 
     def __post_init__(self) -> None:
         """A choice may be given by its word. CoopsimError for a field that is of no use."""
@@ -64,14 +65,18 @@ class Policy:
             raise CoopsimError(f"policy {self.name}: a plan that offloads also recomputes; write lose=either")
         if self.offload_state == OffloadState.YES and not self.offloads:
             raise CoopsimError(f"policy {self.name}: offload_state=yes needs lose=offload or lose=either")
-        for field in ("score", "choose"):
-            if getattr(self, field) is not None and not callable(getattr(self, field)):
-                raise CoopsimError(f"policy {self.name}: {field} is not a function")
+        if self.plans and (self.choose or hasattr(self.own, "choose")):
+            raise CoopsimError(f"policy {self.name}: a search of your own goes without plans; write planning=none")
 
     @property
     def plans(self) -> bool:
         """Whether it goes by a plan, where it can make one."""
         return self.planning != Planning.NONE
+
+    @property
+    def is_own(self) -> bool:
+        """Whether functions or a class of a user's take part."""
+        return bool(self.score or self.choose or self.own)
 
     @property
     def offloads(self) -> bool:

@@ -1,5 +1,7 @@
 """Replay a trace under a policy and a budget: what users call."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,13 @@ from coopsim.allocators import Allocator
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
 from coopsim.planning.request import PlanRequest
-from coopsim.policies import Policy
+from coopsim.policies import AnyPolicy, Policy
+from coopsim.progress import note
 from coopsim.replay.once import OneReplay
 from coopsim.replay.result import schedule_of
 from coopsim.schedule import Schedule
 from coopsim.trace.build import TraceBuilder
+from coopsim.trace.named import load_trace
 from coopsim.trace.table import Trace
 from coopsim.types import CoopsimError, CostModel, RandomOps
 
@@ -21,8 +25,8 @@ _DEFAULT = ReplayOptions()
 
 
 def replay(
-    trace: Trace,
-    policy: Policy | str,
+    trace: Trace | str,
+    policy: AnyPolicy,
     budget: int | str,
     allocator: Allocator | str = "arena",
     *,
@@ -33,37 +37,41 @@ def replay(
     link: str | Link = _DEFAULT.link,
     host_memory: int | str | None = _DEFAULT.host_memory,
     host_bandwidth: float | None = _DEFAULT.host_bandwidth,
+    seed: int = _DEFAULT.seed,
 ) -> Schedule:
     """Replay a trace under a policy and a budget, and record every action.
 
-    policy: a name of `coopsim list policies`, `NAME:choice=value,…`, `FILE.py:NAME`, or a Policy. budget: for
-    everything on the device, as on the command line, `"50%"` of the peak without eviction or `"6GiB"`; an integer is
-    bytes. allocator: `arena`, `counter`, `cuda-caching` (the newest), or `cuda_caching(torch, conf)`. steps: how many
-    training steps in one memory. cost_model: the cost that the policy decides with (`cost`, `bytes`, `flops`, `unit`);
-    the reported cost is always the trace's. random: `recompute` (the generator's state is saved) or `keep` results of
-    random ops. overhead_limit: total cost over this many times the cost without recomputation ends the replay as
-    `thrash`. For policies that offload (docs/offload.md): link, a name of `coopsim list links` or a Link (default: that
-    of the trace's card); host_memory, for copies, bytes or `"32GiB"` (default: no limit); host_bandwidth, GB/s of both
-    directions together (default: 1.7 times the link's). Raises CoopsimError for arguments that make no sense; running
-    out of memory is an outcome.
+    trace: a trace, or a name that `load` knows. policy: a name of `coopsim list policies`, `NAME:choice=value,…`,
+    `FILE.py:NAME`, a Policy, or an EvictionPolicy, the class or `Gds(alpha=0.7)`. budget: for everything on the device,
+    as on the command line, `"50%"` of the peak
+    without eviction or `"6GiB"`; an integer is bytes. allocator: `arena`, `counter`, `cuda-caching` (the newest), or
+    `cuda_caching(torch, conf)`. steps: how many training steps in one memory. cost_model: the cost that the policy
+    decides with (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. random: `recompute` (the
+    generator's state is saved) or `keep` results of random ops. overhead_limit: total cost over this many times the
+    cost without recomputation ends the replay as `thrash`. For policies that offload (docs/offload.md): link, a name of
+    `coopsim list links` or a Link (default: that of the trace's card); host_memory, for copies, bytes or `"32GiB"`
+    (default: no limit); host_bandwidth, GB/s of both directions together (default: 1.7 times the link's). Raises
+    CoopsimError for arguments that make no sense; running out of memory is an outcome.
     """
     if host_memory is not None and not isinstance(host_memory, int):
         from coopsim.budget import parse
 
         host_memory = parse(host_memory, None, "host_memory")
-    options = ReplayOptions(steps, cost_model, random, overhead_limit, link, host_memory, host_bandwidth)
-    return record(trace, policy, budget, allocator, options)
+    options = ReplayOptions(steps, cost_model, random, overhead_limit, link, host_memory, host_bandwidth, seed)
+    return record(load_trace(trace) if isinstance(trace, str) else trace, policy, budget, allocator, options)
 
 
 def record(
     trace: Trace,
-    policy: Policy | str,
+    policy: AnyPolicy,
     budget: int | str,
     allocator: Allocator | str = "arena",
     options: ReplayOptions = _DEFAULT,
 ) -> Schedule:
     """As `replay`, with the options as one value."""
-    return follow(_request(trace, policy, budget, allocator, options))
+    request = _request(trace, policy, budget, allocator, options)
+    with _begun_anew(request.policy, policy):
+        return follow(request)
 
 
 def follow(request: PlanRequest) -> Schedule:
@@ -74,26 +82,53 @@ def follow(request: PlanRequest) -> Schedule:
 
 def measure(
     trace: Trace,
-    policy: Policy | str,
+    policy: AnyPolicy,
     budget: int | str,
     allocator: Allocator | str = "arena",
     options: ReplayOptions = _DEFAULT,
 ) -> dict[str, Any]:
-    """Replay without a log: only the figures (metrics.summary's keys). What sweeps call."""
+    """Replay without a log: only the figures (metrics.summary's keys)."""
+    request = _request(trace, policy, budget, allocator, options)
+    with _begun_anew(request.policy, policy):
+        return figures(request)
+
+
+def figures(request: PlanRequest) -> dict[str, Any]:
+    """The figures of a replay of what is requested. What sweeps call."""
     from coopsim.metrics import summary
 
-    this = OneReplay(_request(trace, policy, budget, allocator, options))
+    this = OneReplay(request)
     return summary(schedule_of(this, this.run(record=False)))
 
 
+@contextmanager
+def _begun_anew(policy: Policy, named: AnyPolicy) -> Iterator[None]:
+    """A replay inside, which the next one of the policy does not depend on, if the policy goes by name.
+
+    Else it is said on stderr if the replay has changed what the policy's code reads.
+    """
+    with policies.watched(policy) as changed:
+        yield
+    if changed and isinstance(named, str):
+        policies.forget(named)
+    elif changed and policy.name not in _told:
+        _told.add(policy.name)
+        note(
+            f"note: policy {policy.name} has changed {changed[0]!r}, which outlives the replay; the state of an "
+            "EvictionPolicy begins anew in each"
+        )
+
+
+_told = set[str]()  #: policies of which that has been said
+
+
 def _request(
-    trace: Trace, policy: Policy | str, budget: int | str, allocator: Allocator | str, options: ReplayOptions
+    trace: Trace, policy: AnyPolicy, budget: int | str, allocator: Allocator | str, options: ReplayOptions
 ) -> PlanRequest:
     if not isinstance(trace, Trace):
         raise CoopsimError(f"trace {trace!r} is no trace: coopsim.load(NAME) gives one")
-    policy = policy if isinstance(policy, Policy) else policies.find(policy)
     allocator = allocators.find(allocator)
-    return PlanRequest(trace, policy, _bytes(budget, trace, allocator), allocator, options)
+    return PlanRequest(trace, policies.find(policy), _bytes(budget, trace, allocator), allocator, options)
 
 
 def _bytes(budget: int | str, trace: Trace, allocator: Allocator) -> int:

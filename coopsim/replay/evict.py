@@ -3,8 +3,9 @@
 from coopsim.allocators.at_address import carve_highest, carve_near
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
-from coopsim.kernel.call import call_search
+from coopsim.kernel.call import call_hook
 from coopsim.kernel.jit import inlined, kernel, now_ns
+from coopsim.replay.block_table import fill_scores, fill_table
 from coopsim.replay.host import discard, is_back, offload, offloads, wait
 from coopsim.replay.loss import join_evicted
 from coopsim.replay.loss_cache import invalidate
@@ -12,7 +13,7 @@ from coopsim.replay.memory import assign, carve, largest_hole, list_blocks, log,
 from coopsim.replay.plan import take_planned
 from coopsim.replay.preferred import has_preferred, preferred_address
 from coopsim.replay.score import is_recomputed
-from coopsim.replay.search import can_go, cheapest_value, cheapest_window, published_window
+from coopsim.replay.search import below_border, can_go, cheapest_value, cheapest_window, published_window
 
 
 @kernel
@@ -104,18 +105,36 @@ def _goes_high(S: s.State, v: int) -> bool:
     return expensive == s.CHEAP or placement != codes.PLACEMENT_TWO_ENDED_OPS
 
 
+@inlined
+def _lose_chosen(S: s.State, n: int) -> bool:
+    """Lose the n values in scratch, which a user's search has chosen. False if nothing went; all must be able to."""
+    for k in range(n):
+        v = S.scratch[k]
+        inside = (v >= 0) & (v < S.V.shape[0])
+        if not inside or S.V[v, s.BLOCK] < 0 or not can_go(S, v) or not below_border(S, v):
+            S.K[s.K_REFUSED] = v + 1
+            return False
+    lost = False
+    for k in range(n):
+        if S.V[S.scratch[k], s.BLOCK] >= 0:  # it may be chosen twice
+            lost |= lose(S, S.scratch[k])
+    return lost
+
+
 @kernel
 def _make_room(S: s.State, v: int) -> int:
     """Evict until v fits. Returns its block, or -1 when nothing is left to evict."""
     block = -1
-    if S.K[s.K_USER_SEARCH] != 0:
+    if S.K[s.K_TOLD] >> codes.SEARCH & 1:
         while block < 0:
             list_blocks(S, -1)
-            n = call_search(S.K[s.K_USER_SEARCH], S.V[v, s.BYTES])
-            lost = False
-            for k in range(n):
-                lost |= lose(S, S.scratch[k])
-            if not lost:
+            if S.K[s.K_TABLE] != 0:
+                fill_table(S, S.K[s.K_TOLD] >> codes.WHERE & 1 == 1)
+                if S.K[s.K_TOLD] >> codes.SCORES & 1:
+                    fill_scores(S)
+                if not _lose_chosen(S, call_hook(S.K[s.K_SEARCH], S.K[s.K_TABLE], S.V[v, s.BYTES])):
+                    break
+            elif not _lose_chosen(S, call_hook(S.K[s.K_HOOK], codes.SEARCH, S.V[v, s.BYTES])):
                 break
             block = _carve(S, v)
         return block

@@ -9,7 +9,7 @@ from coopsim.replay.evicted_sets import join_set, leave_class
 from coopsim.replay.host import discard, hand_on, offloads
 from coopsim.replay.loss import forget
 from coopsim.replay.loss_cache import invalidate
-from coopsim.replay.memory import assign, log
+from coopsim.replay.memory import assign, log, tell
 from coopsim.replay.plan import follows_plan, stays
 from coopsim.replay.preferred import end_step, has_preferred
 from coopsim.replay.release import drop_unneeded, try_banish
@@ -29,6 +29,8 @@ def run(S: s.State, steps: int, overhead_limit: float) -> None:
     for step in range(S.K[s.K_STEPS], steps):
         S.K[s.K_STEP] = step
         S.K[s.K_STEP_CLOCK] = S.K[s.K_CLOCK]
+        if S.K[s.K_TOLD] >> codes.STEP & 1:
+            tell(S, codes.STEP, step)
         base += S.step_cost[step % S.step_cost.shape[0]]
         while S.E[event, s.KIND] != s.END_STEP:
             if S.E[event, s.KIND] == s.RUN:

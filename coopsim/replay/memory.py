@@ -6,7 +6,8 @@ from coopsim.allocators.caching import serve
 from coopsim.allocators.small_area import carve_beside
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
-from coopsim.kernel.jit import inlined
+from coopsim.kernel.call import call_hook
+from coopsim.kernel.jit import inlined, kernel
 
 
 @inlined
@@ -91,10 +92,13 @@ def log(S: s.State, action: int, v: int, visits: int) -> None:
 
 @inlined
 def log_in(S: s.State, action: int, v: int, block: int, visits: int) -> None:
-    """The same, about v in this block (-1: none). Rows beyond the log's end are only counted."""
-    row = S.K[s.K_ROWS]
+    """The same, about v in this block (-1: none). Told to a policy of a user's that asks for such rows."""
+    row = S.K[s.K_ROWS] - S.K[s.K_TAKEN]
     S.K[s.K_ROWS] += 1
-    if row < S.log.shape[0]:
+    if S.log.shape[0] > 0:
+        if row == S.log.shape[0]:
+            _empty_log(S, row)
+            row = 0
         S.log[row, s.L_ACTION] = action
         S.log[row, s.L_STEP] = S.K[s.K_STEP]
         S.log[row, s.L_OP] = S.K[s.K_OP]
@@ -103,3 +107,25 @@ def log_in(S: s.State, action: int, v: int, block: int, visits: int) -> None:
         S.log[row, s.L_BYTES] = S.V[v, s.BYTES] if v >= 0 else 0
         S.log[row, s.L_TIME] = S.K[s.K_TOTAL]
         S.log[row, s.L_VISITS] = visits
+    if S.K[s.K_TOLD] >> action & 1:
+        tell(S, action, v if v >= 0 else S.K[s.K_OP])
+
+
+@kernel
+def _empty_log(S: s.State, rows: int) -> None:
+    """Python takes the rows, and the log begins anew: arrays cannot grow while the core runs."""
+    call_hook(S.K[s.K_LOG_HOOK], 0, rows)
+    S.K[s.K_TAKEN] += rows
+
+
+@kernel
+def tell(S: s.State, what: int, number: int) -> None:
+    """Tell a policy of a user's of an event."""
+    call_hook(S.K[s.K_HOOK], what, number)
+
+
+@inlined
+def tell_used(S: s.State, v: int) -> None:
+    """An op has read v, or made it."""
+    if S.K[s.K_TOLD] >> codes.USED & 1:
+        tell(S, codes.USED, v)

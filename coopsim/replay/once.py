@@ -12,8 +12,10 @@ from coopsim.kernel import state as s
 from coopsim.link import Link
 from coopsim.planning.request import PlanRequest, copies
 from coopsim.policies import Policy
+from coopsim.replay.log import ROWS, Log
 from coopsim.replay.loop import run
 from coopsim.replay.planned_run import PlannedRun
+from coopsim.replay.score import random_state
 from coopsim.replay.user import Hooks
 from coopsim.text import human
 from coopsim.types import CoopsimError, CostModel, Lose, OffloadState, SmallArea
@@ -45,8 +47,11 @@ class OneReplay:
         self.link = request.link
         if policy.lose == Lose.EITHER and options.cost_model != CostModel.COST:
             raise CoopsimError(f"lose=either compares times, and needs the cost model cost, not {options.cost_model}")
-        self.hooks = Hooks(policy) if policy.score or policy.choose else None
+        self.hooks = Hooks(policy, self.program, trace, options.seed) if policy.is_own else None
         self.memory = allocator.memory(self.budget, len(self.program.values))
+        if self.memory and self.hooks:
+            self.memory.make_room()
+        self.rows: s.Array = np.zeros((0, s.L_COLUMNS), np.int64)
         self.planner: PlannedRun | None = None
         if policy.plans and allocator.name == ARENA.name:
             self.planner = PlannedRun(request)
@@ -61,27 +66,28 @@ class OneReplay:
             )
 
     def run(self, *, record: bool) -> s.State:
-        """Replay, and begin anew as long as the planner does. record: log every action."""
-        state = self._once(log_rows=0)
+        """Replay, and begin anew as long as the planner does. record: keep every action, in `rows`."""
+        state = self._once(record=record)
         while self.planner and self.planner.begins_anew(state):
-            state = self._once(log_rows=0)
-        if record:  # the last run has counted the rows; a replay is deterministic, so this one fills exactly those
-            state = self._once(log_rows=int(state.K[s.K_ROWS]))
+            state = self._once(record=record)
         return state
 
-    def _once(self, log_rows: int) -> s.State:
+    def _once(self, *, record: bool) -> s.State:
         """From the start to the end, or to where it fails."""
         while True:
             first = self.planner.policy_for(0) if self.planner else self.policy
+            own = self.hooks is not None
             empty = self.memory.empty() if self.memory else None
-            state = s.new_state(self.program, self._choice(first), self.budget, log_rows, empty)
+            state = s.new_state(self.program, self._choice(first), self.budget, ROWS if record else 0, empty, table=own)
+            state.K[s.K_RANDOM] = random_state(self.options.seed)
             if self.link is not None:
                 state = self._with_copies(state, self.link)
             if self.small_area:
                 state.K[s.K_BORDER] = self.budget - SMALL_AREA
-            if self.hooks:
-                self.hooks.attach(state)
+            log = Log(state) if record else None
             with self.hooks.listening() if self.hooks else nullcontext():
+                if self.hooks:
+                    self.hooks.attach(state)
                 if self.planner:
                     self.planner.run(state, self.options.steps, self.options.overhead_limit, self._choice)
                 else:
@@ -89,6 +95,8 @@ class OneReplay:
             if self.hooks:
                 self.hooks.check()
             if self.memory is None or not state.K[s.K_CROWDED]:
+                if log:
+                    self.rows = log.rows()
                 return state
             self.memory.grow()
 

@@ -10,13 +10,14 @@ from coopsim.planning.program import Program
 from coopsim.replay.once import OneReplay
 from coopsim.replay.user import Hooks
 from coopsim.schedule import Schedule
+from coopsim.trace.measure import peak_bytes
 from coopsim.types import Action, Outcome
 
 _OUTCOMES = list(Outcome)
 
 
 def schedule_of(replay: OneReplay, state: s.State) -> Schedule:
-    """The schedule, with the rows that the state has logged; none if it has logged none."""
+    """The schedule, with the rows that the replay has kept; none if it has kept none."""
     header = _header(replay, state) | {
         "policy": replay.policy.name,
         "choices": policies.choices(replay.policy),
@@ -31,7 +32,7 @@ def schedule_of(replay: OneReplay, state: s.State) -> Schedule:
         header |= replay.planner.header(state)
     if replay.memory:
         header |= replay.memory.header(state)
-    return _schedule(replay.program, state, header)
+    return _schedule(replay.program, replay.rows, header)
 
 
 def _of_copies(replay: OneReplay, K: s.Array) -> dict[str, Any]:
@@ -59,10 +60,10 @@ def _own_functions(hooks: Hooks | None) -> dict[str, str]:
     if hooks is None:
         return {}
     found = {}
-    if hooks.policy.score:
+    if hooks.score_is_own:
         found["score"] = "compiled" if hooks.compiled else "Python"
-    if hooks.policy.choose:
-        found["choose"] = "Python"
+    if hooks.search_is_own:
+        found["choose"] = "compiled" if hooks.search_is_compiled else "Python"
     return found
 
 
@@ -76,9 +77,10 @@ def _header(replay: OneReplay, state: s.State) -> dict[str, Any]:
         "outcome": str(outcome if found else Outcome.OOM),
         "budget_bytes": int(K[s.K_BUDGET]),
         "base_step_cost_ns": program.step_cost.tolist(),
-        "total_cost_ns": int(K[s.K_TOTAL]) - (_spared(replay, state) if outcome == Outcome.OK else 0),
+        "total_cost_ns": int(K[s.K_TOTAL]) - (_spared(replay) if outcome == Outcome.OK else 0),
         "recompute_cost_ns": int(K[s.K_RECOMPUTE_COST]),
         "peak_bytes": int(K[s.K_PEAK]),
+        "peak_without_eviction_bytes": peak_bytes(trace, replay.allocator.granule),
         "evictions": int(K[s.K_EVICTIONS]),
         "releases": int(K[s.K_RELEASES]),
         "recomputes": int(K[s.K_RECOMPUTES]),
@@ -97,12 +99,12 @@ def _header(replay: OneReplay, state: s.State) -> dict[str, Any]:
     }
 
 
-def _spared(replay: OneReplay, state: s.State) -> int:
+def _spared(replay: OneReplay) -> int:
     """What the replay took for the request's markers that nothing takes: for all of them but the last.
 
     They only say what the program still has. It drops what the others read before it would come back.
     """
-    log, markers = state.log, replay.request.markers
+    log, markers = replay.rows, replay.request.markers
     if not markers:
         return 0
     runs = log[log[:, s.L_ACTION] == Action.COMPUTE]
@@ -144,8 +146,7 @@ def _failure(replay: OneReplay, state: s.State, outcome: Outcome) -> dict[str, A
     }
 
 
-def _schedule(program: Program, state: s.State, header: dict[str, Any]) -> Schedule:
-    log = state.log
+def _schedule(program: Program, log: s.Array, header: dict[str, Any]) -> Schedule:
     if len(program.spare):
         log = log[~np.isin(log[:, s.L_VALUE], program.spare)]
     value = log[:, s.L_VALUE]

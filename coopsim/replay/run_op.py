@@ -9,7 +9,7 @@ from coopsim.replay.evicted_sets import hand_on_node
 from coopsim.replay.host import discard, fetch, is_back, offloads, wait_for_inputs
 from coopsim.replay.loss import is_needed, leave_evicted
 from coopsim.replay.loss_cache import invalidate
-from coopsim.replay.memory import assign, log, log_in, pin
+from coopsim.replay.memory import assign, log, log_in, pin, tell_used
 from coopsim.replay.plan import follows_plan, leaves
 from coopsim.replay.release import try_banish
 
@@ -88,13 +88,13 @@ def _execute(S: s.State, op: int, again: bool) -> bool:
     if offloads(S):
         wait_for_inputs(S, op)
     log(S, codes.RECOMPUTE if again else codes.COMPUTE, -1, 0)
-    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
-        if S.V[S.outs[k], s.BLOCK] < 0:
-            log_in(S, codes.MOVE, S.outs[k], S.V[S.V[S.outs[k], s.OLDER], s.BLOCK], 0)
-
     now = S.K[s.K_CLOCK]
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         S.P[S.V[S.ins[k], s.BLOCK], s.LAST_USE] = now
+        tell_used(S, S.ins[k])
+    for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
+        if S.V[S.outs[k], s.BLOCK] < 0:
+            log_in(S, codes.MOVE, S.outs[k], S.V[S.V[S.outs[k], s.OLDER], s.BLOCK], 0)
     S.K[s.K_OPS] += 1
     S.K[s.K_CLOCK] += S.O[op, s.DECIDE]
     S.K[s.K_TOTAL] += S.O[op, s.COST]
@@ -111,6 +111,7 @@ def _execute(S: s.State, op: int, again: bool) -> bool:
         if S.V[w, s.BLOCK] < 0:
             _take_over(S, w, again)
         S.P[S.V[w, s.BLOCK], s.LAST_USE] = now
+        tell_used(S, w)
         if S.V[w, s.EVICTABLE]:
             leave_evicted(S, w)
         if not again:

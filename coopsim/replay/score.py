@@ -16,6 +16,14 @@ _MARGIN = 1 + 1e-9
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
 
 
+_APART = 1_618_033_987  # prime to the period, so that no two seeds begin alike
+
+
+def random_state(seed: int) -> int:
+    """Where the generator begins."""
+    return (s.FIRST_RANDOM - 1 + seed * _APART) % (_PRIME - 1) + 1
+
+
 class Terms(NamedTuple):
     """What all scores of one search have in common. In registers, where the state's arrays would be read each time."""
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from coopsim.kernel import codes
 from coopsim.kernel import state as s
-from coopsim.kernel.jit import kernel
+from coopsim.kernel.jit import inlined, kernel
 from coopsim.replay.host import can_offload, can_recompute, offloads, room_on_host
 from coopsim.replay.loss import project
 from coopsim.replay.preferred import has_preferred, note
@@ -17,6 +17,12 @@ def can_go(S: s.State, v: int) -> bool:
     if S.P[S.V[v, s.BLOCK], s.LOCKED] != 0:
         return False
     return not offloads(S) or can_recompute(S, v) or can_offload(S, v, room_on_host(S))
+
+
+@inlined
+def below_border(S: s.State, v: int) -> bool:
+    """Whether v, which is resident, is where searches look: not in the area for small requests."""
+    return S.P[S.V[v, s.BLOCK], s.ADDRESS] < S.K[s.K_BORDER]
 
 
 @kernel

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coopsim.script.report import Bound, Report
-from coopsim.text import human
+from coopsim.text import count, human
 
 _KEPT = {"all": "all of their elements", "half": "half of their elements", "none": "nothing"}
 
@@ -19,7 +19,7 @@ _READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
 
 def kept(report: Report) -> str:
     """Return what masks were taken to keep in a run (Report.masks), in words: "half of their elements"."""
-    return _KEPT[report.masks] + (", an upper bound" if report.masks == "all" else "")
+    return _KEPT[report.masks] + (", an upper bound on allocated bytes" if report.masks == "all" else "")
 
 
 def of_masks(report: Report) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def of_host(host: dict[str, Any]) -> list[tuple[str, str]]:
     found = [("host", f"{human(host['peak_rss_bytes'])} of its own memory at the peak, without CUDA's libraries")]
     workers = host["workers"]
     if workers["count"]:
-        beside = f"{workers['count']} processes beside it: {human(workers['peak_rss_bytes'])} in all"
+        beside = f"{count(workers['count'], 'process', 'es')} beside it: {human(workers['peak_rss_bytes'])} in all"
         found.append(("", f"{beside}; {human(host['shared_bytes'])} of shared memory"))
     for loader in host["loaders"]:
         kept = f"{loader['workers']} workers, {loader['prefetch']} batches each"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import budget
+from coopsim.sweep import own
 from coopsim.sweep.grid import Grid, GridSetting, Point
 from coopsim.sweep.journal import Journal, Row, key
 from coopsim.sweep.run import run
@@ -98,6 +99,8 @@ def feasibility_map(
     name = key("map", [scan.top, scan.bottom, str(scan.stride), str(scan.unit)], settings)
     lines = {setting: _Line(setting, scan) for setting in settings}
     with Journal(Path(f"{output}.journal"), name) as journal:
+        if journal.rows:
+            own.note_unknown({s.policy: s.unknown for s in settings})
         points = run(
             [point for line in lines.values() for point in line.coarse()],
             grid.by_hash,

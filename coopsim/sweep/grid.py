@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -14,6 +14,8 @@ from coopsim import budget, policies
 from coopsim.allocators import Allocator
 from coopsim.link import Link
 from coopsim.options import ReplayOptions
+from coopsim.policies import AnyPolicy, Policy
+from coopsim.sweep import own
 from coopsim.sweep.options import memories, of_policy, products
 from coopsim.trace import Trace
 from coopsim.trace.named import load_all
@@ -33,6 +35,15 @@ class GridSetting:
     peak_without_eviction_bytes: int
     card: str = ""  #: for which the trace was recorded; "" if it does not say
     precision: str = ""
+    fingerprint: str = ""  #: of a policy of a user's, all that it depends on
+    unknown: str = ""  #: what of that cannot be known, in words
+    parameters: tuple[tuple[str, bool | float | str], ...] = ()  #: of the policy's class
+    given: Policy | None = None  #: the policy, if no name finds it
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is asked for, as JSON can hold it: not the policy's code, which rows depend on one by one."""
+        left_out = ("fingerprint", "unknown", "parameters", "given")
+        return {k: v for k, v in asdict(replace(self, given=None)).items() if k not in left_out}
 
     @property
     def trace_id(self) -> str:
@@ -50,12 +61,17 @@ class Point:
     band_center: float
     refined: bool = False  #: asked for because its neighbours in a map end differently
 
+    def as_dict(self) -> dict[str, Any]:
+        """What is asked for, as JSON can hold it."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @cached_property
     def id(self) -> str:
         """Names the replay: points of one id have one row."""
         s = self.setting
         granules = self.budget_bytes // s.allocator.granule
-        what = [s.trace_id, s.policy, asdict(s.allocator), granules, asdict(s.options)]
+        of_policy = own.names_row(s.policy, s.fingerprint, s.unknown)
+        what = [s.trace_id, *of_policy, asdict(s.allocator), granules, asdict(s.options)]
         return hashlib.blake2b(json.dumps(what).encode(), digest_size=12).hexdigest()
 
 
@@ -63,12 +79,12 @@ class Point:
 class Grid:
     """What to sweep. Budgets as in budget.parse_list; each becomes `band` neighbours over `band_width`.
 
-    traces: files, `synth:NAME`, `LABEL=` before either, or traces. options: of ReplayOptions, and torch and alloc_conf
-    of cuda-caching; each one value or a list.
+    traces: files, `synth:NAME`, `LABEL=` before either, or traces. policies: as of `replay`. options: of ReplayOptions,
+    and torch and alloc_conf of cuda-caching; each one value or a list.
     """
 
     traces: Sequence[str | Trace]
-    policies: Sequence[str]
+    policies: Sequence[AnyPolicy]
     allocators: Sequence[str | Allocator] = ("arena",)
     budgets: Sequence[str] = ("50%",)
     band: int = 1
@@ -89,16 +105,25 @@ class Grid:
         """All settings, in a defined order. CoopsimError for an unknown name, bad option or trace."""
         from coopsim.trace.measure import peak_bytes
 
-        for name in self.policies:
-            policies.find(name)
+        wanted = [_about(name, given) for name, given in own.named(list(self.policies))]
         rest, places = products(self.options), memories(self.allocators, self.options)
         found = []
         for (file, trace), allocator in product(self.loaded, places):
             content_hash, peak = trace.content_hash, peak_bytes(trace, allocator.granule)
-            about = (_card(trace), trace.precision)
-            for options, policy in product(rest, self.policies):
-                fitting = of_policy(options, policy)
-                found.append(GridSetting(trace.label, file, content_hash, policy, allocator, fitting, peak, *about))
+            for options, (policy, about) in product(rest, wanted):
+                found.append(
+                    GridSetting(
+                        trace=trace.label,
+                        trace_file=file,
+                        trace_hash=content_hash,
+                        allocator=allocator,
+                        options=of_policy(options, policy),
+                        peak_without_eviction_bytes=peak,
+                        card=_card(trace),
+                        precision=trace.precision,
+                        **about,
+                    )
+                )
         settings = list(dict.fromkeys(found))
         _check_apart(settings)
         return settings
@@ -115,6 +140,19 @@ class Grid:
             sizes = [max(allocator.granule, round((center + offset) * peak)) for offset in offsets]
             found += [Point(setting, text, size, round(center, 6)) for size in sizes]
         return found
+
+
+def _about(name: str, given: Policy | None) -> tuple[Policy, dict[str, Any]]:
+    """A policy, and the fields of a setting that say which."""
+    policy = given or policies.find(name)
+    fingerprint, unknown = own.fingerprint(policy)
+    return policy, {
+        "policy": name,
+        "fingerprint": fingerprint,
+        "unknown": unknown,
+        "parameters": tuple(policy.own.parameters.items()) if policy.own else (),
+        "given": given,
+    }
 
 
 def _card(trace: Trace) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import budget
-from coopsim.errors import unknown
-from coopsim.sweep.options import NAMES, several
+from coopsim.errors import several, unknown
+from coopsim.sweep.options import NAMES
 from coopsim.trace.named import with_label
 from coopsim.types import CoopsimError
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from coopsim.files import why_not
 from coopsim.types import CoopsimError
 
 Row = dict[str, Any]
-SWEEP_VERSION = 4
+SWEEP_VERSION = 5
 
 
 class Journal:
@@ -104,17 +103,10 @@ class Journal:
 def key(*what: Any) -> str:
     """Names what is asked for and this version of the core: rows of something else must not be mixed in.
 
-    what: settings, points, or whatever JSON can hold.
+    what: settings, points, or whatever JSON can hold. Policies count by name; the code of a user's is in `Point.id`.
     """
     from coopsim.kernel import sources
-    from coopsim.policies._foreign import fingerprint
-    from coopsim.sweep.grid import GridSetting
     from coopsim.version import __version__
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, GridSetting):
-            return asdict(value) | {"fingerprint": fingerprint(value.policy)}
-        return asdict(value)
-
-    text = json.dumps([__version__, sources.of_replays(), SWEEP_VERSION, *what], default=plain)
+    text = json.dumps([__version__, sources.of_replays(), SWEEP_VERSION, *what], default=lambda it: it.as_dict())
     return hashlib.sha256(text.encode()).hexdigest()[:32]

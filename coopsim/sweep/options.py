@@ -5,19 +5,20 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from coopsim import allocators, budget, options, policies
+from coopsim import allocators, budget, options
 from coopsim.allocators import Allocator, CudaCaching, cuda_caching
-from coopsim.errors import unknown
+from coopsim.errors import several, unknown
 from coopsim.options import ReplayOptions
-from coopsim.types import CoopsimError
+from coopsim.policies import Policy
+from coopsim.types import CoopsimError, Cost
 
 _OF_CACHING = ("torch", "alloc_conf")
 NAMES = (*options.NAMES, *_OF_CACHING)
 
 
-def several(value: Any) -> list[Any]:
-    """One value or several, as a list."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+def given(**options: Any) -> dict[str, Any]:
+    """The options that are given: those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
@@ -29,16 +30,17 @@ def products(given: Mapping[str, Any]) -> list[ReplayOptions]:
     if "host_memory" in given:
         amounts = several(given["host_memory"])
         given["host_memory"] = [budget.parse(n, None, "host_memory") if isinstance(n, str) else n for n in amounts]
-    values = {name: _some(name, given[name]) for name in options.NAMES if name in given}
+    values = {name: some(name, given[name]) for name in options.NAMES if name in given}
     return [ReplayOptions(**dict(zip(values, combination, strict=True))) for combination in product(*values.values())]
 
 
-def of_policy(given: ReplayOptions, policy: str) -> ReplayOptions:
+def of_policy(given: ReplayOptions, policy: Policy) -> ReplayOptions:
     """The options as they are for this policy: what means nothing to it is as by default, so that it is run once."""
-    if policies.find(policy).offloads:
-        return given
     default = ReplayOptions()
-    return replace(given, **{name: getattr(default, name) for name in options.OF_COPIES})
+    nothing = () if policy.offloads else options.OF_COPIES
+    if not policy.is_own and policy.cost != Cost.RANDOM:
+        nothing = (*nothing, "seed")
+    return replace(given, **{name: getattr(default, name) for name in nothing})
 
 
 def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list[Allocator]:
@@ -46,7 +48,7 @@ def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list
 
     CoopsimError for an unknown name, a version that is not simulated, settings that it refuses.
     """
-    values = {name: _some(name, given[name]) for name in _OF_CACHING if name in given}
+    values = {name: some(name, given[name]) for name in _OF_CACHING if name in given}
     found = {name: allocators.find(name) for name in named}
     if values and not any(isinstance(allocator, CudaCaching) for allocator in found.values()):
         raise CoopsimError(
@@ -59,7 +61,8 @@ def memories(named: Sequence[str | Allocator], given: Mapping[str, Any]) -> list
     return places
 
 
-def _some(name: str, value: Any) -> list[Any]:
+def some(name: str, value: Any) -> list[Any]:
+    """One value or several, as a list; CoopsimError if there is none."""
     values = several(value)
     if not values:
         raise CoopsimError(f"{name}: no value given")

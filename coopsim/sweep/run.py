@@ -5,6 +5,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
 
+from coopsim.policies import Policy
+from coopsim.progress import note
+from coopsim.sweep import own
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import Journal, Row
 from coopsim.sweep.worker import SweepJob, core, hold, perform
@@ -89,7 +92,7 @@ def _results(
         while todo:
             point = todo.popleft()
             row = perform(_job(point))
-            assert row is not None
+            assert isinstance(row, dict)
             yield point, row
         return
     crew = _Crew(traces, executor)
@@ -101,9 +104,19 @@ def _results(
     crew.leave(now=False)
 
 
-def _job(point: Point) -> SweepJob:
+def _job(point: Point, policy: bytes | None = None) -> SweepJob:
+    """The replay of a point. policy: that of a user's, packed."""
     s = point.setting
-    return SweepJob(s.trace_id, s.policy, s.allocator, point.budget_bytes, s.options, core())
+    what = policy or s.given or s.policy
+    return SweepJob(s.trace_id, what, s.allocator, point.budget_bytes, s.options, core(), s.fingerprint)
+
+
+def _here(point: Point, traces: Mapping[str, Trace]) -> "Future[Row | str | None]":
+    """A replay that is done in this process, at once."""
+    hold(traces)
+    done: Future[Row | str | None] = Future()
+    done.set_result(perform(_job(point)))
+    return done
 
 
 class _Crew:
@@ -114,8 +127,9 @@ class _Crew:
         self.workers = None if isinstance(executor, Executor) else executor
         self.executor = executor if isinstance(executor, Executor) else executor.start(traces)
         self.in_flight = self.workers.in_flight if self.workers else _IN_FLIGHT
-        self.flying: dict[Future[Row | None], Point] = {}
+        self.flying: dict[Future[Row | str | None], Point] = {}
         self.losses: Counter[str] = Counter()
+        self.packed: dict[Policy, bytes | None] = {}  # of users' policies; None: they are replayed here
 
     def results(self, todo: deque[Point]) -> Iterator[tuple[Point, Row]]:
         """Finished replays as they come, through losses of workers. CoopsimError if they go on being lost."""
@@ -133,7 +147,10 @@ class _Crew:
                         raise self._fatal([self.flying[future]]) from None
                     raise
                 point = self.flying.pop(future)
-                if row is not None:
+                if isinstance(row, str):
+                    self._keep_here(point.setting.given, "other processes read something else")
+                    whole = self._submit(point)
+                elif row is not None:
                     yield point, row
                 elif whole:
                     whole = self._submit(point, self.traces[point.setting.trace_id])
@@ -151,11 +168,27 @@ class _Crew:
         return True
 
     def _submit(self, point: Point, *trace: Trace) -> bool:
+        given = point.setting.given
         try:
-            self.flying[self.executor.submit(perform, _job(point), *trace)] = point
+            if given is not None and given not in self.packed:
+                self.packed[given] = own.packed(given)
+        except CoopsimError as e:
+            self._keep_here(given, str(e))
+        packed = self.packed.get(given) if given is not None else None
+        if given is not None and packed is None:
+            self.flying[_here(point, self.traces)] = point
+            return True
+        try:
+            self.flying[self.executor.submit(perform, _job(point, packed), *trace)] = point
         except BrokenExecutor:
             return False
         return True
+
+    def _keep_here(self, policy: Policy | None, why: str) -> None:
+        """Replay what this policy has left to do in this process, and say so once."""
+        if policy is not None and self.packed.get(policy, b"") is not None:
+            self.packed[policy] = None
+            note(f"policy {policy.name} is replayed in this process: {why}")
 
     def _renew(self, todo: deque[Point]) -> None:
         """Fresh workers, for what the lost ones were at, first."""

@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+from coopsim.sweep import own
 from coopsim.sweep.grid import Grid
 from coopsim.sweep.journal import Journal, key
 from coopsim.sweep.run import run
@@ -26,6 +27,8 @@ def sweep(
     points = grid.points()
     name = key(points, list(dict.fromkeys(p.setting for p in points)))
     with Journal(Path(f"{output}.journal"), name) as journal:
+        if journal.rows:
+            own.note_unknown({p.setting.policy: p.setting.unknown for p in points})
         run(points, grid.by_hash, journal, executor, on_row)
         table = write(points, journal.rows, output, {"key": name, "options": dict(grid.options), "band": grid.band})
         journal.remove()

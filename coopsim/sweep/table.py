@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from coopsim import policies
 from coopsim.metrics import OF_COPIES, SUMMARY_KEYS
 from coopsim.options import COLUMNS
+from coopsim.sweep import own
 from coopsim.sweep.grid import Point
 from coopsim.sweep.journal import SWEEP_VERSION, Row
 from coopsim.version import __version__
@@ -22,6 +21,19 @@ _TYPES |= dict.fromkeys(("peak_reserved_bytes", "alloc_retries"), "Int64")
 _TYPES |= dict.fromkeys(OF_COPIES, "Int64") | {"link": "string", "host_bandwidth": "float64"}
 _TYPES |= dict.fromkeys(("planned_steps", "planning_ns", "lost_cost_ns"), "Int64")
 _ASKED = ("trace_file", "trace_hash", "peak_without_eviction_bytes", "card", "precision")
+
+
+def _parameters(of_points: list[dict[str, Any]], taken: Mapping[str, Any]) -> dict[str, Any]:
+    """A column for each parameter of a user's policies, empty where a policy has none of that name."""
+    import pandas as pd
+
+    found = {}
+    for name in dict.fromkeys(name for given in of_points for name in given):
+        column = pd.Series([given.get(name) for given in of_points], dtype=object)
+        if len({type(value) for value in column if value is not None}) > 1:
+            column = column.map(lambda value: None if value is None else str(value))
+        found[f"{name}_" if name in taken else name] = column.convert_dtypes()
+    return found
 
 
 def write(
@@ -42,19 +54,19 @@ def write(
     from coopsim.trace.file import write_parquet
 
     columns: dict[str, list[Any]] = {k: [rows[p.id][k] for p in points] for k in SUMMARY_KEYS}
-    settings = {id(p.setting): asdict(p.setting) for p in points}
-    called = policies.shown(dict.fromkeys(p.setting.policy for p in points))
+    called = own.shown({p.setting.policy: p.setting.given is None for p in points})
     columns["trace"] = [p.setting.trace for p in points]
     columns |= {c: [getattr(p.setting.options, n) for p in points] for n, c in COLUMNS.items() if c not in columns}
     columns["policy"] = [called[p.setting.policy] for p in points]
     columns["memory_ratio"] = [p.budget_bytes / p.setting.peak_without_eviction_bytes for p in points]
-    columns |= {k: [settings[id(p.setting)][k] for p in points] for k in _ASKED}
+    columns |= {k: [getattr(p.setting, k) for p in points] for k in _ASKED}
+    columns |= _parameters([dict(p.setting.parameters) for p in points], columns)
     columns |= {k: [getattr(p, k) for p in points] for k in ("budget", "band_center", *more)}
     table = pd.DataFrame(columns).astype(_TYPES)
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     about = {"sweep_version": SWEEP_VERSION, "coopsim": __version__} | header
     arrow = arrow.replace_schema_metadata(
-        {**(arrow.schema.metadata or {}), b"coopsim": json.dumps(about, sort_keys=True).encode()}
+        {**(arrow.schema.metadata or {}), b"coopsim": json.dumps(about, sort_keys=True, default=list).encode()}
     )
     write_parquet(arrow, output)
     return table

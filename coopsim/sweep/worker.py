@@ -4,17 +4,17 @@ import json
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from coopsim import policies
 from coopsim.allocators import Allocator
 from coopsim.options import ReplayOptions
-from coopsim.policies._foreign import fingerprint
+from coopsim.policies import Policy
+from coopsim.sweep import own
 from coopsim.sweep.journal import Row
 from coopsim.trace import Trace
 from coopsim.types import CoopsimError
 
 _held: dict[str, Trace] = {}
+ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,12 @@ class SweepJob:
     """One replay, as sent to a worker. `core` names the version that it is to be run by."""
 
     trace_id: str
-    policy: str
+    policy: str | Policy | bytes  #: its name, or itself, which other processes get packed
     allocator: Allocator
     budget_bytes: int
     options: ReplayOptions
     core: str
+    fingerprint: str = ""
 
 
 def core() -> str:
@@ -49,8 +50,10 @@ def let_go(names: list[str]) -> None:
         _held.pop(name, None)
 
 
-def perform(job: SweepJob, trace: Trace | None = None) -> Row | None:
+def perform(job: SweepJob, trace: Trace | None = None) -> Row | str | None:
     """The row of a replay; None if this process lacks the trace, which is then to be sent along.
+
+    ELSEWHERE if the policy came packed and is another one here: the caller's process has to replay it.
 
     CoopsimError for a replay that makes no sense, or a worker with another version of coopsim.
     """
@@ -60,15 +63,15 @@ def perform(job: SweepJob, trace: Trace | None = None) -> Row | None:
         hold({job.trace_id: trace})
     if job.trace_id not in _held:
         return None
-    from coopsim.replay import measure
+    from coopsim.planning.request import PlanRequest
+    from coopsim.replay.api import figures
 
-    policy = _policy(job.policy, fingerprint(job.policy))
-    row = measure(_held[job.trace_id], policy, job.budget_bytes, job.allocator, job.options)
+    policy = own.unpacked(job.policy, job.fingerprint)
+    if policy is None:
+        if isinstance(job.policy, bytes):
+            return ELSEWHERE
+        raise CoopsimError(f"policy {job.policy} is not what it was when the sweep began; start it again to go on")
+    with own.as_found(policy, job.policy):
+        row = figures(PlanRequest(_held[job.trace_id], policy, job.budget_bytes, job.allocator, job.options))
     row["failure"] = json.dumps(row["failure"]) if row["failure"] else None
     return row
-
-
-@lru_cache(maxsize=256)
-def _policy(spec: str, _fingerprint: str) -> policies.Policy:
-    """Found once a process: looking through what is installed takes as long as a small replay."""
-    return policies.find(spec)

@@ -105,7 +105,8 @@ def load(path: str | Path) -> Trace:
     """Read and check a trace. Raises TraceError with the reason if it is missing, foreign, damaged or contradictory."""
     table, header = read_parquet(path, "trace")
     if "schema_version" not in header:
-        raise TraceError(f"{path}: not a coopsim trace (no schema_version in its header)")
+        what = "a schedule" if "schedule_version" in header else "no schema_version in its header"
+        raise TraceError(f"{path}: not a coopsim trace ({what})")
     if header["schema_version"] > SCHEMA_VERSION:
         raise TraceError(
             f"{path}: trace schema {header['schema_version']} is newer than this coopsim ({SCHEMA_VERSION}); upgrade"
@@ -134,6 +135,16 @@ def load(path: str | Path) -> Trace:
     if header.get("content_hash") != trace.content_hash:
         raise TraceError(f"{path}: rows do not match the hash in the header: damaged or edited")
     return trace
+
+
+def header_of(path: str | Path) -> dict[str, Any]:
+    """The header of a coopsim Parquet file, without reading the rest; {} for anything else."""
+    try:
+        with pq.ParquetFile(path) as source:
+            header = json.loads((source.schema_arrow.metadata or {})[b"coopsim"])
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        return {}
+    return header if isinstance(header, dict) else {}
 
 
 def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]:

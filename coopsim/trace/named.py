@@ -35,7 +35,7 @@ def load_trace(name: str | Path) -> Trace:
     return load(shipped_file(str(name)))
 
 
-def load_all(names: "Iterable[str | Trace]") -> list[tuple[str, Trace]]:
+def load_all(names: "Iterable[str | Path | Trace]") -> list[tuple[str, Trace]]:
     """Traces, each with the name of its file, or its label; each has a label of its own, and none comes twice.
 
     names: as of `load_trace`, or `LABEL=NAME`, or traces. Where several have one label, they are told apart by what
@@ -55,8 +55,8 @@ def load_all(names: "Iterable[str | Trace]") -> list[tuple[str, Trace]]:
     ]
 
 
-def _called(name: str) -> tuple[str, Trace]:
-    label, file = with_label(name)
+def _called(name: str | Path) -> tuple[str, Trace]:
+    label, file = with_label(name) if isinstance(name, str) else ("", name)
     trace = load_trace(file)  # raises for what is no name
     return Path(file).name, trace.named(label) if label else trace
 

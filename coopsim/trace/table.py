@@ -15,7 +15,9 @@ from coopsim.trace.alive import bytes_by_role, peak_bytes
 from coopsim.trace.ragged import Bools, Ints, Ragged
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 #: 2 added `requests`, 3 `peers`; older files are read, with none. A trace without collectives is written as 2.
 SCHEMA_VERSION = 3
@@ -106,6 +108,18 @@ class Trace:
         autocast = f"{h['amp']} autocast, " if h.get("amp") else ""
         return f"{autocast}float32 products in {single}"
 
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that are alive at once without eviction, temporaries included."""
+        return peak_bytes(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the rows are the same; headers may differ."""
+        return self.content_hash == other.content_hash if isinstance(other, Trace) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
     def named(self, label: str) -> "Trace":
         """The same trace under another label, for tables and figures; its content hash stays."""
         return replace(self, header={**self.header, "model": label})
@@ -127,7 +141,7 @@ class Trace:
             ],
         )
 
-    def to_pandas(self, table: str = "ops") -> "pd.DataFrame":
+    def to_pandas(self, table: str = "ops") -> DataFrame:
         """One of the tables as a pandas DataFrame, a row per op, storage or free: `ops`, `storages` or `frees`."""
         import pandas as pd
 

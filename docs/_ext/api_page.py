@@ -1,8 +1,11 @@
 """Write docs/api.md, the public Python calls from their docstrings: `python docs/_ext/api_page.py`."""
 
+import functools
 import inspect
 import re
 import sys
+import textwrap
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,23 @@ import coopsim
 from coopsim.files import replacing
 
 PAGE = Path(__file__).parent.parent / "api.md"
-CALLS = ("load", "capture", "phantom_gpu", "replay", "summary", "validate", "plot", "sweep", "fit", "cuda_caching")
+CALLS = (
+    "load",
+    "capture",
+    "phantom_gpu",
+    "replay",
+    "summary",
+    "validate",
+    "plot",
+    "sweep",
+    "bands",
+    "compare",
+    "map",
+    "report",
+    "gap",
+    "fit",
+    "cuda_caching",
+)
 CLASSES = ("Trace", "Schedule", "Policy")
 _HEAD = """# Python API
 
@@ -22,7 +41,7 @@ import coopsim
 
 trace = coopsim.load("synth:unet:4")
 schedule = coopsim.replay(trace, "coop", budget="60%")
-print(coopsim.summary(schedule, trace)["overhead"], coopsim.validate(schedule, trace))
+print(coopsim.summary(schedule)["overhead"], coopsim.validate(schedule, trace))
 coopsim.plot(schedule, trace).figure.savefig("map.png")
 table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, steps=2)
 ```
@@ -63,9 +82,26 @@ def _signature(title: str, what: Any) -> str:
 
 
 def _class(title: str, what: type) -> str:
-    own = [name for name, value in vars(what).items() if not name.startswith("_") and isinstance(value, property)]
-    lines = [f"- `{name}`: {inspect.getdoc(vars(what)[name])}" for name in own if inspect.getdoc(vars(what)[name])]
+    own = {name: value for name, value in vars(what).items() if not name.startswith("_") and inspect.getdoc(value)}
+    shown = (property, functools.cached_property, types.FunctionType)
+    lines = [
+        textwrap.fill(
+            f"- `{name}{_call(value) if inspect.isfunction(value) else ''}`: {' '.join(_text(value).split())}",
+            width=120,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for name, value in own.items()
+        if isinstance(value, shown)
+    ]
     return f"### {title}\n\n{_text(what)}\n" + ("\n" + "\n".join(lines) + "\n" if lines else "")
+
+
+def _call(method: Any) -> str:
+    """What a method takes, without `self`."""
+    names = [str(p).partition(":")[0] for p in list(inspect.signature(method).parameters.values())[1:]]
+    return f"({', '.join(names)})"
 
 
 def _text(what: Any) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from coopsim.script.ranks import processes
 from coopsim.script.running.start import Running
+from tests.script.command import phantom_run, report_of
 
 #: Starts a process that waits, says both numbers, and waits for it.
 PARENT = """
@@ -48,3 +49,35 @@ def test_what_is_started_afterwards_is_ended_at_once() -> None:
     running.add(child)
     assert child.wait(timeout=60) == -9
     running.end(child)
+
+
+PACKAGE = """
+import torch
+def main():
+    kept = []
+    net = torch.nn.Linear(256, 256).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(7):
+        y = net(torch.randn(4096, 256, device="cuda"))
+        y.mean().backward()
+        optimizer.step()
+        kept.append(y.detach())
+    raise ValueError("its own error")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("phantom_gpu")
+def test_the_program_of_a_console_script(tmp_path: Path) -> None:
+    """Its lines are named, as those of a file of one's own, and not the line of the script that calls it."""
+    package = tmp_path / "lib/site-packages/trainer"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "cli.py").write_text(PACKAGE)
+    script = tmp_path / "train.py"
+    stub = f"import sys\nsys.path.insert(0, {str(package.parent)!r})\nfrom trainer.cli import main\nsys.exit(main())\n"
+    script.write_text(stub)
+    _, _, said = phantom_run("--", "python", script)
+    assert said.splitlines()[-1] == "coopsim: trainer/cli.py:12: ValueError: its own error"
+    (package / "cli.py").write_text(PACKAGE.replace("    raise", "    print").replace("ValueError", ""))
+    assert report_of("--", "python", script)["growth"]["kept_in"][0]["place"] == "trainer/cli.py:11"

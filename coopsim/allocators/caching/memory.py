@@ -26,6 +26,13 @@ class CachingMemory:
         settings.apply(self.settings, self.rules, self.total_bytes, state, find_driver(self.driver))
         return state
 
+    def make_room(self) -> None:
+        """Room for as many blocks as there can be: no replay runs out of rows, and begins anew.
+
+        Between two free blocks of a segment lies one that is used; a segment has a megabyte or more.
+        """
+        self.blocks += 4 * (self.total_bytes >> 20)
+
     def grow(self) -> None:
         """The next empty one has room for twice as many blocks: a replay ran out of rows."""
         self.blocks *= 2

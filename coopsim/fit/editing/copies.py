@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from coopsim.fit.editing import texts as sources
+
 _MOST = 10_000  #: files beside the script, at most: each takes a link
 _CACHE = "__pycache__"
 
@@ -36,7 +38,7 @@ def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple
         yield command
         return
     beside = Path(script).resolve().parent
-    wanted = {Path(script).resolve(): Path(script).read_text(encoding="utf-8")}
+    wanted = {Path(script).resolve(): sources.read(script)}
     wanted |= {Path(file).resolve(): text for file, text in texts.items()}
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         _mirror(beside, Path(folder), wanted)
@@ -53,7 +55,7 @@ def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> None:
     for entry in folder.iterdir():
         place = to / entry.name
         if entry in texts:
-            place.write_text(texts[entry], encoding="utf-8")
+            place.write_bytes(sources.encoded(entry, texts[entry]))
         elif any(file.is_relative_to(entry) for file in texts):
             place.mkdir()
             _mirror(entry, place, texts)

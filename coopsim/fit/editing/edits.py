@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.fit.editing import longer_loops, loops, source
+from coopsim.fit.editing import texts as sources
 from coopsim.types import CoopsimError
 
 
@@ -48,7 +49,7 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
     Insertions and then rewrites of loops come last. Raises CoopsimError where a place is not certain.
     """
     for edit in sorted(dict.fromkeys(edits), key=lambda one: (one.times > 1, bool(one.after))):
-        text = texts.get(edit.file) or _read(edit.file)
+        text = texts.get(edit.file) or sources.read(edit.file)
         if edit.times > 1:
             new = loops.adding_up(text, edit.times) or longer_loops.adding_up_more(text, edit.times)
         else:
@@ -68,7 +69,7 @@ def lines(edits: Sequence[Edit]) -> tuple[str, ...]:
     apply(edits, texts)
     found = []
     for file, text in texts.items():
-        old, new = _read(file).splitlines(), text.splitlines()
+        old, new = sources.read(file).splitlines(), text.splitlines()
         added = [row[2:] for row in difflib.ndiff(old, new) if row.startswith("+ ")]
         indent = min((len(row) - len(row.lstrip()) for row in added if row.strip()), default=0)
         found += [row[indent:] for row in added]
@@ -127,7 +128,7 @@ def _start(text: str, edit: Edit, old: str) -> int:
     """Return the offset of the call in a text that other edits may have changed; -1 if not certain."""
     if old and text.count(old) == 1:
         return text.find(old)
-    if not old or text.count("\n") != _read(edit.file).count("\n"):
+    if not old or text.count("\n") != sources.read(edit.file).count("\n"):
         return -1
     found = source.call_in(text, edit.line, edit.name)  # no line was added: it is where it was
     return loops.span(text, found)[0] if found else -1
@@ -214,13 +215,9 @@ def _before(text: str, start: int, line: str) -> str:
         if isinstance(node, ast.stmt) and node.lineno <= number <= (node.end_lineno or node.lineno)
     ]
     statement = max(inside, key=lambda node: node.lineno)
-    rows = text.splitlines(keepends=True)
+    rows = sources.rows(text)
     indent = rows[statement.lineno - 1][: statement.col_offset]
     if indent.strip():
         return ""
     rows.insert(statement.lineno - 1, f"{indent}{line}\n")
     return "".join(rows)
-
-
-def _read(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""

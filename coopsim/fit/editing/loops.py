@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from coopsim.fit.editing import texts
+
 #: Calls that belong to the optimizer's step.
 _DUE = ("step", "zero_grad", "unscale_", "update", "clip_grad_norm_", "clip_grad_value_", "clip_gradients")
 _ONCE = ("step", "zero_grad", "backward")
@@ -56,7 +58,7 @@ def adding_up(text: str, times: int) -> str:
         moved = "".join(_moved(text, s) for s in first) if _called(group, "step") else ""
         first = [] if moved else first
         indent = " " * group[0].col_offset
-        inside = "".join(f"    {row}" if row.strip() else row for row in text[begin:end].splitlines(keepends=True))
+        inside = "".join(f"    {row}" if row.strip() else row for row in texts.rows(text[begin:end]))
         changes.append((begin, end, f"{indent}if ({counter} + 1) % {times} == 0:\n{inside}{moved}"))
     for begin, end, new in sorted(changes, reverse=True):
         text = text[:begin] + new + text[end:]
@@ -170,7 +172,7 @@ def _called(body: list[ast.stmt], name: str) -> list[ast.stmt]:
 
 def _moved(text: str, statement: ast.stmt) -> str:
     begin, end = _rows(text, statement)
-    return "".join(f"    {row}" for row in text[begin:end].splitlines(keepends=True))
+    return "".join(f"    {row}" for row in texts.rows(text[begin:end]))
 
 
 def _rows(text: str, node: ast.stmt) -> tuple[int, int]:
@@ -182,7 +184,7 @@ def _rows(text: str, node: ast.stmt) -> tuple[int, int]:
 
 def span(text: str, node: ast.stmt | ast.expr | ast.keyword) -> tuple[int, int]:
     """Return the offsets of a node's beginning and end in the text (ast counts in bytes)."""
-    rows = text.splitlines(keepends=True)
+    rows = texts.rows(text)
 
     def offset(line: int, column: int) -> int:
         return sum(map(len, rows[: line - 1])) + len(rows[line - 1].encode()[:column].decode())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from coopsim.fit.changes import Changes
 from coopsim.fit.editing import edits, fsdp, source
+from coopsim.fit.editing import texts as sources
 from coopsim.fit.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fit.survey import Sharding, Survey
 from coopsim.types import CoopsimError
@@ -88,7 +89,7 @@ def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
             raise CoopsimError(f"no patch: {Path(each.file).name} does not make {each.name} in one certain place")
         places.append(place)
     number, indent = max(places)
-    rows = _text(model.file, texts).splitlines(keepends=True)
+    rows = sources.rows(_text(model.file, texts))
     if any("torch." in line for line in remedy.after_model if not line.startswith("from ")) and not source.imports(
         model.file, "torch"
     ):
@@ -100,7 +101,7 @@ def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
 def _optimizer(file: str, number: int, name: str, option: str, texts: dict[str, str]) -> None:
     call = source.call_at(file, number, name) if file else None
     text = _text(file, texts) if file else ""
-    old = ast.get_source_segment(Path(file).read_text(encoding="utf-8"), call) if call else None
+    old = ast.get_source_segment(sources.read(file), call) if call else None
     if old is None or text.count(old) != 1:
         raise CoopsimError(f"no patch: no line of yours makes the {name}")
     texts[file] = text.replace(old, source.insert_argument(old, option))
@@ -117,7 +118,7 @@ def _sharding(call: Sharding, changes: Changes, texts: dict[str, str]) -> None:
 
 
 def _replace_line(file: str, number: int, old: str, new: str, texts: dict[str, str]) -> None:
-    line = Path(file).read_text(encoding="utf-8").splitlines()[number - 1] if file else ""
+    line = sources.rows(sources.read(file))[number - 1].rstrip("\n") if file else ""
     text = _text(file, texts) if file else ""
     if line.count(old) != 1 or text.count(line) != 1:
         raise CoopsimError("no patch: zero_grad is not called with set_to_none=False in one line")
@@ -125,12 +126,13 @@ def _replace_line(file: str, number: int, old: str, new: str, texts: dict[str, s
 
 
 def _text(file: str, texts: dict[str, str]) -> str:
-    return texts.get(file) or Path(file).read_text(encoding="utf-8")
+    return texts.get(file) or sources.read(file)
 
 
 def _unified(file: str, text: str) -> str:
-    before = Path(file).read_text(encoding="utf-8")
+    """Return the diff of one file, with its own ends of lines; bytes that are no UTF-8 as surrogates."""
+    before, after = Path(file).read_bytes(), sources.encoded(file, text)
     name = Path(file)
     shown = name.relative_to(Path.cwd()) if name.is_relative_to(Path.cwd()) else name
-    old, new = before.splitlines(keepends=True), text.splitlines(keepends=True)
+    old, new = (sources.rows(of.decode("utf-8", "surrogateescape")) for of in (before, after))
     return "".join(difflib.unified_diff(old, new, fromfile=f"a/{shown}", tofile=f"b/{shown}"))

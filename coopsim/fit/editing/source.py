@@ -6,8 +6,8 @@ does not exist counts as empty.
 
 import ast
 import linecache
-from pathlib import Path
 
+from coopsim.fit.editing import texts
 from coopsim.fit.editing.loops import span
 
 #: Names of functions that copy a model.
@@ -33,7 +33,7 @@ def with_argument(file: str, number: int, name: str, argument: str) -> str:
     found = call_at(file, number, name)
     if found is None:
         return ""
-    text = ast.get_source_segment(_text(file), found) or ""
+    text = ast.get_source_segment(texts.read(file), found) or ""
     return insert_argument(text, argument)
 
 
@@ -55,7 +55,7 @@ def insert_argument(call: str, argument: str) -> str:
 def call_text(file: str, number: int, name: str) -> str:
     """Return the text of the call of `name` that spans line `number` of a file; "" if there is not exactly one."""
     found = call_at(file, number, name)
-    return (ast.get_source_segment(_text(file), found) or "") if found else ""
+    return (ast.get_source_segment(texts.read(file), found) or "") if found else ""
 
 
 def with_value(call: str, argument: str, value: str, *, member: bool = False) -> str:
@@ -87,7 +87,7 @@ def call_at(file: str, number: int, name: str) -> ast.Call | None:
 
     None unless there is exactly one.
     """
-    return call_in(_text(file), number, name)
+    return call_in(texts.read(file), number, name)
 
 
 def call_in(text: str, number: int, name: str) -> ast.Call | None:
@@ -121,7 +121,7 @@ def after_assignment(file: str, name: str) -> tuple[int, str] | None:
         if inside and plain and len(inside) == len(every):
             later = scope.body[scope.body.index(inside[-1]) :]
             last = [n for n in later if n is inside[-1] or _copies(n, name)][-1]
-            return _after(scope, last, _text(file).splitlines())
+            return _after(scope, last, texts.rows(texts.read(file)))
     return None
 
 
@@ -143,7 +143,7 @@ def last_use(file: str, name: str) -> str:
         there = sum(isinstance(n, ast.Name) and n.id == name for s in inside for n in ast.walk(s))
         if there != len(uses) and not isinstance(scope, ast.FunctionDef):
             return ""
-        return ast.get_source_segment(_text(file), inside[-1]) or ""
+        return ast.get_source_segment(texts.read(file), inside[-1]) or ""
     return ""
 
 
@@ -152,7 +152,7 @@ def assigned_at(file: str, number: int) -> tuple[str, str]:
     found = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.Assign) and node.lineno == number]
     if len(found) != 1 or len(found[0].targets) > 1 or isinstance(found[0].targets[0], ast.Tuple | ast.List):
         return "", ""
-    text = _text(file)
+    text = texts.read(file)
     return ast.get_source_segment(text, found[0]) or "", ast.get_source_segment(text, found[0].targets[0]) or ""
 
 
@@ -220,9 +220,5 @@ def _copies(node: ast.AST, name: str) -> bool:
     )
 
 
-def _text(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""
-
-
 def _tree(file: str) -> ast.Module:
-    return ast.parse(_text(file))
+    return ast.parse(texts.read(file))

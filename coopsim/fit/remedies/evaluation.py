@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.fit.changes import Changes
+from coopsim.fit.editing import texts
 from coopsim.fit.editing.edits import Edit, abbreviated, lines
 from coopsim.fit.proposals import Case, Keep, Note, Proposals, trial
 from coopsim.fit.remedy import Remedy
@@ -93,7 +94,7 @@ def _evaluation(report: Report) -> dict[str, Any]:
 
 def _trainer(file: str) -> ast.Call | None:
     """The only call of a trainer in a file, if it has metrics to compute and no function of its own for logits."""
-    calls = [n for n in ast.walk(ast.parse(Path(file).read_text("utf-8"))) if isinstance(n, ast.Call)]
+    calls = [n for n in ast.walk(ast.parse(texts.read(file))) if isinstance(n, ast.Call)]
     found = [call for call in calls if _name(call).endswith("Trainer")]
     given = {keyword.arg: keyword.value for keyword in found[0].keywords} if len(found) == 1 else {}
     own = isinstance(given.get(_PREPROCESS), ast.Name | ast.Attribute | ast.Lambda)

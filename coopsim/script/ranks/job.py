@@ -59,7 +59,7 @@ def _stages(
         while wanted:
             present = tuple(pipeline[n] for n in sorted([*ran, *wanted]))
             told = replace(task, ranks="stage", pipeline=pipeline, present=present, messages=folder)
-            told = replace(told, requests="", trace="", snapshot="") if ran else told
+            told = replace(told, trace="") if ran else told
             now = _run(script, told, launch, replace(job, run=tuple(pipeline[n] for n in wanted)), running)[0]
             ran |= {pipeline.index(one.rank): one for one in now}
             failed = len(now) < len(wanted) or any(one.code for one in now)
@@ -89,8 +89,13 @@ def _run(
         for rank, own in folders.items():
             Path(own).mkdir()
             mine = replace(task, rank=rank, world=job.size)
-            mine = replace(mine, step_requests=task.step_requests and of_rank(task.step_requests, rank))
-            mine = mine if rank == job.run[0] else replace(mine, requests="", trace="")
+            mine = replace(
+                mine,
+                snapshot=task.snapshot and of_rank(task.snapshot, rank),
+                requests=task.requests and of_rank(task.requests, rank),
+                step_requests=task.step_requests and of_rank(task.step_requests, rank),
+            )
+            mine = mine if rank == job.run[0] else replace(mine, trace="")
             environment = _DEFAULTS | launch.variables | variables(script, mine, own, devices=job.devices)
             environment |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
             started.append(processes.Process(launch.words(rank), environment, *outputs(script)))
@@ -104,9 +109,9 @@ def _run(
         return [RanProgram(rank, code, reports(folders[rank])) for rank, code in ended], ()
 
 
-def of_rank(step_requests: str, rank: int) -> str:
-    """Return the file to which a rank of a job writes the requests of its steps."""
-    return f"{step_requests}.{rank}"
+def of_rank(file: str, rank: int) -> str:
+    """Return the file to which a rank of a job writes what the task wants in `file`."""
+    return f"{file}.{rank}"
 
 
 def nccl_variables(nbytes: int | None) -> dict[str, str]:

@@ -9,6 +9,7 @@ from coopsim.observe.errors import CaptureError
 from coopsim.observe.masks import LOWER
 from coopsim.script.process import ScriptFigures
 from coopsim.script.ranks import launcher, world
+from coopsim.script.ranks.job import of_rank
 from coopsim.script.ranks.job import run as ranks_of
 from coopsim.script.report import Bound, Report
 from coopsim.script.running import failures, longer, start
@@ -97,9 +98,21 @@ def _run(script: Script, to: _Files, running: Running, *, partial: bool) -> Repo
             failed.append((one.rank, str(e)))
             kind = type(e) if isinstance(e, failures.DependsOnDataError) else kind
     if failed and not any(report.outcome == "oom" for report in said):
+        _keep_that_of(-1, [one.rank for one in ran], to)
         raise kind(failures.by_rank(failed))
     most = max(said, key=lambda report: (report.outcome == "oom", report.peak_reserved_bytes))
+    _keep_that_of(most.rank, [one.rank for one in ran], to)
     return replace(most, ranks=tuple(said))
+
+
+def _keep_that_of(rank: int, ranks: list[int], to: _Files) -> None:
+    """Of the files that each rank has written, keep that of one rank, whose report is shown; -1: of none."""
+    for file in filter(None, (to.snapshot, to.requests)):
+        for one in ranks:
+            own = Path(of_rank(file, one))
+            if one == rank and own.exists():
+                own.replace(file)
+            own.unlink(missing_ok=True)
 
 
 def _task(script: Script, **asked: Any) -> Task:

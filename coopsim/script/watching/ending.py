@@ -8,6 +8,7 @@ from pathlib import Path
 from coopsim.progress import note
 from coopsim.script.process import ProcessReport
 from coopsim.script.watching.probe import Probe
+from coopsim.text import count
 
 _STOP = "stop"  #: the file in the folder of reports that asks the script's processes to end
 _PACE_S = 30.0
@@ -41,9 +42,10 @@ class Ending(Probe):
         if now > self._said + _PACE_S:
             self._said = now
             until = f" of {self._after}" if self._after else ""
+            done = f"{steps}{until} optimizer steps" if until else count(steps, "optimizer step")
             seconds = now - self._began
             ends = "" if self._after else "; --steps N ends the run after N"
-            note(f"coopsim: {steps}{until} optimizer steps in {seconds:.0f} s ({steps / seconds:.3g} per second){ends}")
+            note(f"coopsim: {done} in {seconds:.0f} s ({steps / seconds:.3g} per second){ends}")
 
     def report(self, found: ProcessReport) -> None:
         found.ended_early = self._early

@@ -43,9 +43,32 @@ def here() -> str:
 def _own(frame: FrameType | None) -> str:
     while frame is not None:
         if is_own(frame.f_code.co_filename):
-            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            return f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def find_program() -> None:
+    """See whether the main module only calls a package, which then is the program: its files count as the user's.
+
+    To be called while the program trains. The main module is such a stub if it has no functions and classes of its own,
+    and no torch, and no other code of the user's is under way.
+    """
+    global _program
+    main, inner = sys.modules["__main__"], None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        inner, frame = frame, frame.f_back
+    own = [value for value in vars(main).values() if getattr(value, "__module__", "") == "__main__"]
+    if frame is None or inner is None or frame.f_globals is not vars(main) or own or "torch" in vars(main):
+        return
+    before, found, name = inner.f_code.co_filename.rpartition("/site-packages/")
+    if found:
+        package, slash, _ = name.partition("/")
+        _program = f"{before}{found}{package}{slash}"
+
+
+_program = ""  #: the beginning of the paths of the files of the package that a console script started
 
 
 def root_of(error: BaseException) -> BaseException:
@@ -79,11 +102,23 @@ def functions_of(error: BaseException) -> list[tuple[str, int, int]]:
 
 def _last(frames: Iterable[traceback.FrameSummary]) -> str:
     own = [f for f in frames if is_own(f.filename)]
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    return f"{_shown(own[-1].filename)}:{own[-1].lineno}" if own else ""
+
+
+def _shown(filename: str) -> str:
+    """Return how a file is named: by its name, or by its path within the package that a console script started."""
+    if _program and filename.startswith(_program):
+        return filename.rpartition("/site-packages/")[2]
+    return Path(filename).name
 
 
 def is_own(filename: str) -> bool:
-    """Return whether a file, by its path, is the user's: not a library's, not coopsim's, and not generated code."""
+    """Return whether a file, by its path, is the user's: not a library's, not coopsim's, and not generated code.
+
+    If a console script started the program, as `yolo` does, the package that it calls is the user's (find_program).
+    """
+    if _program and filename.startswith(_program):
+        return True
     return not (filename.startswith(("<", *_LIBRARIES)) or any(folder in filename for folder in _PACKAGES))
 
 
@@ -111,13 +146,13 @@ def changed_at(file: str, name: str) -> str:
     ]
     for way in ways:
         if lines := [node.lineno for node in nodes if way(node)]:
-            return f"{Path(file).name}:{min(lines)}"
+            return f"{_shown(file)}:{min(lines)}"
     return ""
 
 
 @functools.cache
 def _parsed(file: str) -> ast.Module:
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
+    return ast.parse(Path(file).read_bytes())
 
 
 _ADDS = (ast.Call, ast.AugAssign, ast.Assign)

@@ -63,6 +63,7 @@ class Watch:
         steps = self._steps = Steps(where, self._step_ended)
         self.after_compiled_step: list[Callable[[], None]] = steps.after_compiled
         calls = self.calls = Calls(lambda: where.backwards)
+        calls.begins.append(_Once(places.find_program))
         compilation = self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
         peaks, host, unused = PeakProbe(calls), HostMemory(), Unused(recorder, compilation, calls)
         requests_of_steps = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
@@ -150,6 +151,18 @@ class Watch:
         """Called by the allocator when it has tried everything, before it raises."""
         for one in self._probes:
             one.ran_out(device, asked)
+
+
+class _Once:
+    """Calls a function the first time that it is called."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self, *_: object) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
 
 def _tracing(task: Task, recorder: ScriptRecorder) -> list[Probe]:

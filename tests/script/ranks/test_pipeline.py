@@ -8,12 +8,15 @@ import pytest
 
 from coopsim.script import Report, Script, run
 from coopsim.script.ranks import stages
+from coopsim.snapshot.model import read
 from tests.script.ranks.conftest import SCRIPTS, Command
 
 
 @pytest.mark.slow
-def test_all_ranks_of_a_pipeline_run(phantom_run: Command) -> None:
-    words = ("--world", "3", "--", "python", SCRIPTS / "pp.py")
+def test_all_ranks_of_a_pipeline_run(phantom_run: Command, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The snapshot is that of the rank that the report is of."""
+    folder = tmp_path_factory.mktemp("snapshot")
+    words = ("--snapshot", folder / "s.pickle", "--world", "3", "--", "python", SCRIPTS / "pp.py")
     answer = phantom_run("--json", *words)
     assert answer.code == 0, answer.err
     report = json.loads(answer.out)
@@ -22,6 +25,8 @@ def test_all_ranks_of_a_pipeline_run(phantom_run: Command) -> None:
     # 1F1B: an earlier stage holds the activations of more micro-batches
     assert len(peaks) == 3
     assert peaks[0] > peaks[1] > peaks[2]
+    assert [file.name for file in folder.iterdir()] == ["s.pickle"]
+    assert sum(one.nbytes for one in read(folder / "s.pickle").segments) == report["peak_reserved_bytes"]
     assert report["peak_reserved_bytes"] == max(rank["peak_reserved_bytes"] for rank in report["ranks"])
 
 
