@@ -62,19 +62,6 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         failed: the step ended with an error, so all comes back as far as there is room.
         """
-<<<<<<< HEAD
-        context = self._context
-        try:
-            self.state.stop()
-            self._leave_observer()
-            super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
-            self._unseen.forget()
-            self.state.conclude(failed=failed)
-            with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
-                context.values.finish([*context.storages.all, *self.state.storages])
-        finally:
-            self.state.end(learn=not failed)
-=======
         with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
             exits.callback(complete, lambda: self.state.end(learn=not failed))
             exits.callback(complete, partial(self.bring_all_back, failed=failed))
@@ -117,8 +104,6 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values = self._context.values
         with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
             values.finish([*self._context.storages.all, *self.state.storages])
-        self._context.room.let_go()
->>>>>>> main
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""

@@ -164,8 +164,8 @@ class Residency:
         tracked, version = value
         storage = self.copies.arrive((tracked.number, version))
         if storage is not None:
-<<<<<<< HEAD
             self.arrived(value, storage)
+            self.copies.arrived((tracked.number, version))
 
     def arrived(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Take over a storage to which a value was copied from the host."""
@@ -173,13 +173,6 @@ class Residency:
             self.streams.after_again(())
         self.ledger.ours(storage)
         self.assign(value, storage)
-=======
-            if self.streams is not None:
-                self.streams.after_again(())
-            self.ledger.ours(storage)
-            self.assign(value, storage)
-            self.copies.arrived((tracked.number, version))
->>>>>>> main
 
     def end(self) -> None:
         """The step is over."""

@@ -162,35 +162,4 @@ class Room:
             yield
         finally:
             self._cap.set()
-<<<<<<< HEAD
-        self.over_cap |= self._cap.exceeded(self.limit)
-=======
         self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
-
-    def _give_up(self, protected: Collection[TrackedStorage]) -> int:
-        """Free what only we hold, and return its bytes; 0 if there is nothing."""
-        return self.roots.release(protected) or self._release_held(protected)
-
-    def _release_held(self, protected: Collection[TrackedStorage]) -> int:
-        """Let go of the largest value that a plan has held and that can be made again; return what that frees, or 0."""
-        for value in reversed(self._held):
-            tracked, version = value
-            if tracked in protected or version not in tracked.held or not self.victims.can_be_made(value):
-                continue
-            self._held.remove(value)
-            storage = tracked.held.pop(version)
-            if storage is not tracked.ref():  # else the program has it, and it can be evicted from now on
-                for stream in tracked.streams:
-                    guard(storage, stream)
-                return tracked.nbytes
-        return 0
-
-    def _evict(self, victim: TrackedStorage) -> None:
-        """Evict a storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
-        self._kept += [
-            storage
-            for root in self.victims.roots((victim, victim.version))
-            if not self.roots.has(root) and (storage := self._residency.memory_of(root)) is not None
-        ]
-        self._residency.evict((victim, victim.version))
->>>>>>> main

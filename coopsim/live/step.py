@@ -54,11 +54,7 @@ class Start:
 
 
 class Step:
-<<<<<<< HEAD
-    """A step in which ops are followed by plan, recorded, or run without a plan, from its construction to `end`.
-=======
-    """A step in which ops are followed by plan, recorded, or made room for on demand, from `begin` to `end`.
->>>>>>> main
+    """A step in which ops are followed by plan, recorded, or run without a plan, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
     that in reverse. device_type: "cuda" or "cpu". lists: which steps update in parts.
@@ -80,40 +76,7 @@ class Step:
         self._cap: AllocatorCap | None = None
         self.entered = False  #: whether there is something of it
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
-<<<<<<< HEAD
-        with ExitStack() as exits:
-            self._cap = self._new_cap(exits)
-            exits.enter_context(effects.on(device_type))
-            ledger.count_peak()
-            if planning.limit is not None:
-                parts = Parts(self._decide_parts)
-                exits.callback(parts.forget)
-                parts.watch()
-            residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
-            if self._cap is not None:
-                self._cap.set()
-            #: Of a GPU's allocator, and of what is there once the cap is set.
-            self.meter = device.Meter() if device_type == "cuda" else None
-            if self.meter is not None:
-                exits.callback(self.meter.stop)
-            small = _SMALL * (planning.limit or 0)
-            spilled = Spilled(residency, storages, small, planning.offloading.most_spilled)
-            spills = device_type in _SPILLS
-            room = Room(
-                residency, storages, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills
-            )
-            values = Values(residency, room, spilled, self._ooms())
-            runner = OpRunner(residency, storages, room, values, self.meter)
-            self._context = Context(
-                residency, storages, room, values, runner, start.signatures, observer, planning.placed
-            )
-            self._mode = StepMode(self._context, self._first_state(start))
-            self._mode.enter()
-            exits.callback(lambda: self._mode.exit(failed=self._failed))
-            self._exits = exits.pop_all()
-=======
         self._exits = ExitStack()  # each undoes what is put in place after it was entered here
->>>>>>> main
 
     def begin(self) -> None:
         """Put everything in place, and begin in the first state; `end` has to follow, also if this raises.
@@ -136,8 +99,10 @@ class Step:
         self.meter = device.Meter() if device_type == "cuda" else None
         if self.meter is not None:
             exits.callback(complete, self.meter.stop)
-        room = Room(residency, storages, planning.limit, self.meter, self._cap, hard=start.hard)
-        values = Values(residency, room, self._ooms())
+        spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
+        spills = device_type in _SPILLS
+        room = Room(residency, storages, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
+        values = Values(residency, room, spilled, self._ooms())
         runner = OpRunner(residency, storages, room, values, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed

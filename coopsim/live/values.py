@@ -92,9 +92,7 @@ class Values:
         But for what nothing in the plan makes any more, as the recorded step did not use it again. storages: of the
         plan, whose calls and held values are dropped.
         """
-        evicted = [
-            (tracked, tracked.version) for tracked in self.residency.evicted.values() if tracked.ref() is not None
-        ]
+        evicted = [(tracked, tracked.version) for tracked in self.residency.left]
         makeable = [value for value in evicted if remaking.calls_for([value], self._is_there)]
         calls = remaking.calls_for(makeable, self._is_there)
         if calls:
@@ -235,13 +233,6 @@ class Values:
         evicted = [(tracked, tracked.version) for tracked in residency.left]
         try:
             self.materialize(evicted)
-<<<<<<< HEAD
-        finally:
-            for tracked in storages:
-                tracked.let_go()
-            residency.end()
-            self.spilled.end()
-=======
         except (LiveError, torch.OutOfMemoryError):
             for value in evicted:
                 with suppress(LiveError, torch.OutOfMemoryError):
@@ -251,4 +242,4 @@ class Values:
         for tracked in storages:
             tracked.let_go()
         residency.end()
->>>>>>> main
+        self.spilled.end()
