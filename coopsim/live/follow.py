@@ -128,6 +128,20 @@ class Follow:
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
+        residency = self.values.residency
+        for s, version in wanted:
+            tracked = storages.get(s)
+            if (
+                tracked is not None
+                and residency.memory_of((tracked, version)) is None
+                and version not in tracked.makers
+            ):
+                return False
+        for s, v in wanted:  # what the program has let go
+            tracked = storages.get(s)
+            storage = tracked.ref() if tracked is not None and tracked.version == v else None
+            if tracked is not None and storage is not None and not tracked.evicted:
+                tracked.held.setdefault(v, storage)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:

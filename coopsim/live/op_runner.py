@@ -33,7 +33,7 @@ class Ran(NamedTuple):
 
 
 class OpRunner:
-    """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU. keeps_calls: whether calls are kept."""
+    """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU."""
 
     def __init__(
         self, residency: Residency, storages: TrackedStorages, room: Room, values: Values, meter: device.Meter | None
@@ -42,7 +42,18 @@ class OpRunner:
         self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._now = 0  # number of ops so far
-        self.keeps_calls = False
+        self._keeps = False
+        self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
+
+    @property
+    def keeps_calls(self) -> bool:
+        """Whether calls are kept, and what they read, as a plan may want it."""
+        return self._keeps
+
+    @keeps_calls.setter
+    def keeps_calls(self, yes: bool) -> None:
+        self._keeps = yes
+        self._alive.clear()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
         """Run an op by `execute`, with its operands restored and room made for its results."""
@@ -88,6 +99,7 @@ class OpRunner:
         for tracked in versions:
             tracked.change()
         call.has_made(results, [(t, t.version) for t in (*versions, *created)])
+        self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 
     def _workspace(self, func: Any, before: int) -> int:
         """The bytes that an op took and gave back while it ran. before: allocated when it began."""

@@ -10,6 +10,8 @@ NOISY = """
 import contextlib
 import torch
 import coopsim.live
+from coopsim.live import step as steps
+steps._SPILLS.add("cpu")
 torch.set_num_threads(1)
 SHORT, own = {}, torch.Generator()
 lib = torch.library.Library("mine", "DEF")
@@ -185,4 +187,4 @@ with budget.step():
     try: torch.ops.mine.noisy(torch.zeros(4), 0, None)
     except torch.OutOfMemoryError: answer(str(budget.session.failure))
 """
-    assert child(text + says) == "mine.noisy.default: out of memory, and nothing more can be evicted"
+    assert child(text + says) == "mine.noisy.default: out of memory, and nothing more can go to the host"
