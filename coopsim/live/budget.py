@@ -82,15 +82,22 @@ class Budget:
 
         Raises LiveError if the step cannot be followed, and DoesNotFit if an op finds no room in the budget.
         """
-        self.session.begin()
-        error: BaseException | None = None
+        session, error = self.session, None
+        if session.inside:
+            session.begin()  # which raises
         try:
+            session.begin()
             yield
         except BaseException as raised:
             error = raised
             raise
         finally:
-            self.session.end(error)
+            try:
+                if session.inside:
+                    session.end(error)
+            finally:
+                if session.inside:  # it was interrupted before it began
+                    session.end(error)
 
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).

@@ -72,12 +72,13 @@ class Follow:
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
-        observed, self.observed = self.observed, None
+        observed = self.observed
         if observed is not None:
             self.done = observed.state[State.DONE]
             if observed.state[State.BROKEN]:
                 self.broken = "works on other tensors"
             self.bindings.note(observed.fetch())
+            self.observed = None  # only now, as nobody else knows what it has not handed over
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""

@@ -182,7 +182,7 @@ class BudgetGuest:
 
     def _keep(self) -> None:
         with suppress(CoopsimError):  # the folder may be full: the program goes on
-            self._session.keep(self._request.cache, self._request.command)
+            self._session.save(self._request.cache, self._request.command)
 
     def end(self) -> dict[str, Any]:
         """The figures of the session (budget.report), and whether and why it failed.

@@ -79,8 +79,8 @@ class Totals:
 class Learner:
     """What is known of a program's steps. share: of the largest step, which the budget is to be; "": it is no share.
 
-    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: `keep` will be
-    called, which needs a plan of the first step, too.
+    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: plans are saved for
+    another start, which needs one of the first step, too.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Learner:
         self._cached, self._keeps = cached, keeps
         self._first: Signature | None = None  # the program's first step, if it was recorded
         self._prepared = False  # a plan of it is sought for another start
-        self._kept: list[tuple[int, bool]] = []  # the plans that the file of `keep` has
+        self._kept: list[tuple[int, bool]] = []  # the plans that the file of another start has
 
     def take(self, planned: stored.Loaded, device_type: str) -> None:
         """Enter the signatures of a plan file. Raises what Planning.follow_known and Loaded.signatures raise."""
@@ -189,36 +189,37 @@ class Learner:
     def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
 
-        command: the title of the program. If writing fails, a file that was there before is left as it was.
+        command: the title of the program. If writing fails, a file that was there before is left as it was. If plans
+        are kept for another start, that of the first step is among them, those still being made are left out, and no
+        file is written without a plan, or if it would be as the one before.
         """
-        plan_file.save(PlanFile(self._header(command, device_type, arena=arena), self._known.signatures), path)
-
-    def keep(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
-        """Write a file as `save` does, for another start of the program, and with its first step.
-
-        Signatures whose plan is still being made are left out. No file is written without a plan, and none if it would
-        be as the one that was read.
-        """
-        planning, found = self._planning, self._held()
-        planning.take()
-        signatures = [signature for signature in self._known.signatures if not planning.is_asked(signature)]
-        if not any(signature.state.schedule for signature in signatures) or found == self._kept:
-            return
-        self._kept = found
-        if self._first is not None:
-            if self._first.state.schedule is None:
-                planning.learn(self._first, now=True)
-            signatures.insert(0, self._first)
-        head = self._header(command, device_type, arena=arena)
-        replanned = planning.replans or any(one.state.stays for one in signatures)
-        steady = not (replanned and any(one.state.allocating for one in signatures))
-        plan_file.save(PlanFile(replace(head, card=device.card(device_type), steady=steady), signatures), path)
-
-    def _header(self, command: str, device_type: str, *, arena: bool) -> Header:
-        planning = self._planning
+        planning, signatures = self._planning, list(self._known.signatures)
+        if self._keeps:
+            planning.take()
+            signatures = [signature for signature in signatures if not planning.is_asked(signature)]
+            held = self._held()
+            if held == self._kept or not any(signature.state.schedule for signature in signatures):
+                return
+            self._kept = held
+            if self._first is not None:
+                if self._first.state.schedule is None:
+                    planning.learn(self._first, now=True)
+                signatures.insert(0, self._first)
         policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
-        known = planning.limit or 0, policy, planning.others, torch.__version__, device_type, command
-        return Header(*known, arena=arena, hosting=planning.offloading.hosting)
+        replanned = planning.replans or any(one.state.stays for one in signatures)
+        head = Header(
+            planning.limit or 0,
+            policy,
+            planning.others,
+            torch.__version__,
+            device_type,
+            command,
+            arena=arena,
+            hosting=planning.offloading.hosting,
+            card=device.card(device_type),
+            steady=not (replanned and any(one.state.allocating for one in signatures)),
+        )
+        plan_file.save(PlanFile(head, signatures), path)
 
     def _held(self) -> list[tuple[int, bool]]:
         return [

@@ -1,15 +1,20 @@
 """The dispatch mode of a running step: it hands every op to the step's state, and watches what no op shows."""
 
 import contextlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
 
 from coopsim.live.errors import DoesNotFit, LiveError
+from coopsim.live.observer import State as Numbers
 from coopsim.live.state import Context, State
+from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
-from coopsim.observe.torch_private import TorchDispatchMode, dispatch_modes, pop_dispatch_mode
+from coopsim.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {
@@ -27,6 +32,8 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._context, self._state = context, state
         self.failure: LiveError | None = None
+        self._raised: BaseException | None = None
+        self._hook: Callable[[Any], object] = sys.unraisablehook
         self._unseen = Unseen(
             self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
         )
@@ -44,6 +51,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def enter(self) -> None:
         """Intercept the ops of the program; the state has not begun yet."""
+        sys.unraisablehook = self._was_raised
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
@@ -54,20 +62,49 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         failed: the step ended with an error, so all comes back as far as there is room.
         """
-        context = self._context
-        try:
-            self.state.stop()
-            self._leave_observer()
-            super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
-            self._unseen.forget()
-            self.state.conclude(failed=failed)
-            with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
-                try:
-                    context.values.finish([*context.storages.all, *self.state.storages])
-                finally:
-                    context.room.let_go()
-        finally:
-            self.state.end(learn=not failed)
+        with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
+            exits.callback(complete, lambda: self.state.end(learn=not failed))
+            exits.callback(complete, partial(self.bring_all_back, failed=failed))
+            exits.callback(complete, lambda: self.state.conclude(failed=failed))
+            exits.callback(complete, self.undo)
+            exits.callback(complete, lambda: self.state.stop())
+        self._reraise()
+
+    def _was_raised(self, unraisable: Any) -> None:
+        """Keep what was raised where nobody could catch it, in a callback of the observer or when an object went."""
+        observer = self._context.observer
+        if isinstance(unraisable.exc_value, KeyboardInterrupt) or (observer is not None and observer.owns(unraisable)):
+            self._raised = self._raised or unraisable.exc_value
+            if observer is not None:
+                observer.state[Numbers.RAISED] = 1
+        else:
+            self._hook(unraisable)
+
+    def _reraise(self) -> None:
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            if self._context.observer is not None:
+                self._context.observer.state[Numbers.RAISED] = 0
+            raise raised
+
+    def undo(self) -> None:
+        """Undo `enter`, as far as that is not done."""
+        self._leave_observer()
+        while any(mode is self for mode in mode_stack()):
+            try:
+                super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            except IndexError:  # it was interrupted, and has done its part but for this
+                pop_dispatch_mode(None)
+        self._unseen.forget()
+        if sys.unraisablehook == self._was_raised:
+            sys.unraisablehook = self._hook
+
+    def bring_all_back(self, *, failed: bool) -> None:
+        """Bring back what the step has evicted, as far as there is room. failed: it need not be all."""
+        values = self._context.values
+        with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
+            values.finish([*self._context.storages.all, *self.state.storages])
+        self._context.room.let_go()
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
@@ -93,6 +130,8 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         if func in _MARKS:
             return func(*args, **(kwargs or {}))
+        if self._raised is not None:
+            self._reraise()
         try:
             return self.state.__torch_dispatch__(func, types, args, kwargs or {})
         except LiveError as error:

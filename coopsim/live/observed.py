@@ -134,20 +134,26 @@ class Observed:
             self._give(storage)
         return results
 
-    def _copy(self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None) -> Any:
+    def _copy(
+        self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
+    ) -> None:
         """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
         copies, key = self._values.residency.copies, (s, v)
         if kind == EVICT_OFFLOADED:
             self._give(storage)
-            return copies.finish_offload(key)
-        if kind == ARRIVE:
-            return copies.arrive(key)
-        assert storage is not None
-        if kind == OFFLOAD:
+            give(copies.finish_offload(key))
+        elif kind == ARRIVE:
+            arrived = copies.arrive(key)
+            give(arrived)
+            if arrived is not None:
+                copies.arrived(key)
+        elif kind == OFFLOAD:
+            assert storage is not None
             copies.offload(key, storage, at)
+            give(None)
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))
-        return None
+            give(None)
 
 
 class _Switch:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.live.errors import TRAP_TEXT
+from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.observer_table import Table
 from coopsim.observe.extension import Extension, NoExtensionError
 from coopsim.observe.interpose import delegates
@@ -32,13 +32,13 @@ def _headers(include: Path) -> dict[str, str]:
 OBSERVER = Extension("observer", "coopsim.live.csrc", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)
 
 RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
-_AGAIN = ctypes.CFUNCTYPE(
-    ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
-)
+_NUMBERS = ctypes.POINTER(ctypes.c_int64)
+_AGAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, _NUMBERS, ctypes.c_int64, _NUMBERS, _NUMBERS)
 #: Does what an action says to copies: its kind (observer_table.py), the value's storage and version, where on the
-#: host, and the program's storage. To be returned: the memory of a value that arrives, or whether one may leave.
-Copy = Callable[[int, int, int, int, torch.UntypedStorage | None], torch.UntypedStorage | bool | None]
-_COPY = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+#: host, and the program's storage. The last is to be called with the memory of a value that arrives, or whether one may
+#: leave.
+Copy = Callable[[int, int, int, int, torch.UntypedStorage | None, Callable[[Any], None]], None]
+_COPY = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5, _NUMBERS)
 _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
@@ -58,10 +58,11 @@ def load() -> Any:
 class State:
     """Indices of the numbers that the library keeps of a followed step (follower.h).
 
-    PYTHON: how often the library has called Python, for ops and for `Callables`, since the observer was made.
+    PYTHON: how often the library has called Python, for ops and for `Callables`, since the observer was made. RAISED:
+    whether one of these calls has raised what the program is to see.
     """
 
-    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES, PYTHON = tuple(range(8))
+    FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES, PYTHON, RAISED = tuple(range(9))
 
 
 class Callables(NamedTuple):
@@ -96,18 +97,21 @@ class Observer:
         self.inside = False
         self._table: Table | None = None  # as long as the library may read it
         self._does: Callables | None = None
-        self._functions = _AGAIN(self._again), _COPY(self._copy), _NUMBER(self._roomy), _NUMBER(self._foreign)
+        self._own = self._again, self._copy, self._roomy, self._foreign
+        kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
+        self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
         self._addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self._functions]
 
     def enter(self) -> bool:
         """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
+        self.inside = True
         self.inside = bool(self._lib.coopsim_enter(self._self))
         return self.inside
 
     def exit(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
-        self.inside = False
         self._lib.coopsim_leave()
+        self.inside = False
 
     def engage(self, table: Table, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
         """Follow a plan from entry `at` of its op log on.
@@ -121,23 +125,30 @@ class Observer:
         numbers = (ctypes.c_int64 * len(known))(*known)
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
 
-    def _again(self, op: int, operands: Any, n: int, results: Any) -> int:
-        assert self._does is not None
-        try:
-            made = self._does.again(op, [stored(operands[i]) for i in range(n)])
-        except Exception:  # Python will do the same again, and raise it where somebody sees it
-            return -1
-        for i, storage in enumerate(made):
-            results[i] = self._for_library(storage)
-        return len(made)
+    # What these raise, ctypes hands to sys.unraisablehook (mode.py). They write what they answer, and return nothing.
 
-    def _copy(self, kind: int, s: int, v: int, at: int, address: int) -> int:
+    def _again(self, op: int, operands: Any, n: int, results: Any, made: Any) -> None:
         assert self._does is not None
-        try:
-            found = self._does.copy(kind, s, v, at, stored(address))
-        except Exception:  # as above
-            return -1
-        return self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
+        found = self._does.again(op, [stored(operands[i]) for i in range(n)])
+        for i, storage in enumerate(found):
+            results[i] = self._for_library(storage)
+        made[0] = len(found)
+
+    def _copy(self, kind: int, s: int, v: int, at: int, address: int, answer: Any) -> None:
+        def give(found: Any) -> None:
+            answer[0] = self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
+
+        assert self._does is not None
+        self._does.copy(kind, s, v, at, stored(address), give)
+
+    def owns(self, unraisable: Any) -> bool:
+        """Whether a callback has raised what is in this argument of sys.unraisablehook, for the program to see.
+
+        Where there was no room, Python will find that itself.
+        """
+        said = unraisable.err_msg or ""
+        own = any(unraisable.object is one or repr(one) in said for one in self._own)
+        return own and not isinstance(unraisable.exc_value, (torch.OutOfMemoryError, LiveError))
 
     def _for_library(self, storage: torch.UntypedStorage | None) -> int:
         """The address of a storage, with a reference that the library lets go of; 0 for none."""

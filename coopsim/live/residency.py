@@ -66,6 +66,11 @@ class Residency:
         tracked = self.evicted.get(storage._cdata)
         return tracked if tracked is not None and tracked.ref() is storage else None
 
+    @property
+    def left(self) -> list[TrackedStorage]:
+        """The evicted storages that the program refers to."""
+        return [tracked for tracked in self.evicted.values() if tracked.ref() is not None]
+
     def must_stay(self, tracked: TrackedStorage) -> bool:
         """Whether a tracked storage must be neither evicted nor moved, as its address is in use.
 
@@ -100,9 +105,9 @@ class Residency:
         if theirs is None:
             tracked.held[version] = storage
         elif tracked.evicted:
-            tracked.filled()
-            del self.evicted[tracked.key]
             emptied.fill(theirs, storage)
+            tracked.filled()  # only now, so that it comes back however this is interrupted
+            self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
 
@@ -160,6 +165,7 @@ class Residency:
                 self.streams.after_again(())
             self.ledger.ours(storage)
             self.assign(value, storage)
+            self.copies.arrived((tracked.number, version))
 
     def end(self) -> None:
         """The step is over."""

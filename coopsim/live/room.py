@@ -196,13 +196,12 @@ class Room:
     @contextmanager
     def _above(self) -> Iterator[None]:
         assert self._cap is not None
-        assert self.limit is not None
         self._cap.lift()
         try:
             yield
         finally:
             self._cap.set()
-        self.over_cap |= self._cap.exceeded(self.limit)
+        self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
 
     def _give_up(self, protected: Collection[TrackedStorage]) -> int:
         """Free what only we hold, and return its bytes; 0 if there is nothing."""

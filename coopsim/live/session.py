@@ -66,7 +66,7 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
+        self._plan_file = stored.Loaded(plan, cached=cached, tries=tries) if plan is not None else None
         if self._plan_file is not None:
             limit = self._plan_file.limit(limit, share=self._is_share)
             policy = self._plan_file.policy(policy)
@@ -90,6 +90,7 @@ class TrainingSession:
         )
         self._pace = Pace()
         self._running: Step | None = None
+        self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         _forget_in_forks(weakref.ref(self))
 
@@ -100,6 +101,8 @@ class TrainingSession:
         if self._running is not None:
             raise LiveError("a step is inside another: end `with budget.step()` before the next begins")
         refused.start()
+        if self._ended is not None:
+            self._ended.bring_back()
         self._prepare()
         self._others_watch = bool(dispatch_modes())  # the observer would run ops unseen by these
         watcher = self._observer if not self._others_watch else None
@@ -109,10 +112,10 @@ class TrainingSession:
         self._running = step = Step(
             self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists
         )
-        self._pace.began(time.perf_counter_ns())
         try:
             step.begin()
-        except LiveError as error:
+            self._pace.began(time.perf_counter_ns())
+        except BaseException as error:
             self.end(error)
             raise
 
@@ -122,31 +125,39 @@ class TrainingSession:
         error: what was raised in it; then nothing is learned from it. Raises DoesNotFit if one of its ops needs more
         than the budget.
         """
-        step, self._running = self._running, None
+        step = self._running
         assert step is not None
-        peaks = step.peaks() if error is not None else None  # before all comes back, whatever that takes
+        peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
         try:
             step.end(error)
         finally:
-            self.totals.add(step.residency)
-            if step.state.planned or (not self._is_share and self.limit is not None):
-                self.totals.add_peaks(*(peaks or step.peaks()))
+            self._running, self._ended = None, step if step.entered and step.residency.left else None
+            if step.entered:
+                self._count(step, peaks)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
         else:
-            self._failure = None
-            self.totals.step_ended(step.state)
-            went_by = self._schedule_of(step)
-            self._pace.ended(time.perf_counter_ns())
-            try:
-                if self._learner.learn(step):
-                    self.totals.call_device(step.device_calls)
-            except DoesNotFit as failure:
-                self._failure = failure
-                raise
-            self._stepped()
-            self._pace.goes_on(time.perf_counter_ns(), went_by)
+            self._learn(step)
+
+    def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
+        self.totals.add(step.residency)
+        if step.state.planned or (not self._is_share and self.limit is not None):
+            self.totals.add_peaks(*(peaks or step.peaks()))
+
+    def _learn(self, step: Step) -> None:
+        self._failure = None
+        self.totals.step_ended(step.state)
+        went_by = self._schedule_of(step)
+        self._pace.ended(time.perf_counter_ns())
+        try:
+            if self._learner.learn(step):
+                self.totals.call_device(step.device_calls)
+        except DoesNotFit as failure:
+            self._failure = failure
+            raise
+        self._stepped()
+        self._pace.goes_on(time.perf_counter_ns(), went_by)
 
     def abandon(self) -> None:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
@@ -203,10 +214,6 @@ class TrainingSession:
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
-
-    def keep(self, path: str, command: str) -> None:
-        """Write them for another start of the program (Learner.keep)."""
-        self._learner.keep(path, command, self._device_type, arena=self._arena is not None)
 
     @property
     def all_validated(self) -> bool:

@@ -29,6 +29,7 @@ from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, State
 from coopsim.live.tracked import TrackedStorages
+from coopsim.live.undo import complete
 from coopsim.live.values import Values
 from coopsim.observe import effects
 
@@ -50,7 +51,7 @@ class Start:
 
 
 class Step:
-    """A step in which ops are followed by plan, recorded, or made room for on demand, from its construction to `end`.
+    """A step in which ops are followed by plan, recorded, or made room for on demand, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
     that in reverse. device_type: "cuda" or "cpu". lists: which steps update in parts.
@@ -67,40 +68,45 @@ class Step:
         lists: InParts,
     ) -> None:
         self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
-        self._lists = lists
+        self._lists, self._start, self._observer = lists, start, observer
         self._failed = False
+        self._cap: AllocatorCap | None = None
+        self.entered = False  #: whether there is something of it
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
-        with ExitStack() as exits:
-            self._cap = self._new_cap(exits)
-            exits.enter_context(effects.on(device_type))
-            ledger.count_peak()
-            if planning.limit is not None:
-                parts = Parts(self._decide_parts)
-                exits.callback(parts.forget)
-                parts.watch()
-            residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
-            if self._cap is not None:
-                self._cap.set()
-            #: Of a GPU's allocator, and of what is there once the cap is set.
-            self.meter = device.Meter() if device_type == "cuda" else None
-            if self.meter is not None:
-                exits.callback(self.meter.stop)
-            room = Room(residency, storages, planning.limit, self.meter, self._cap, hard=start.hard)
-            values = Values(residency, room, self._ooms())
-            runner = OpRunner(residency, storages, room, values, self.meter)
-            self._context = Context(
-                residency, storages, room, values, runner, start.signatures, observer, planning.placed
-            )
-            self._mode = StepMode(self._context, self._first_state(start))
-            self._mode.enter()
-            exits.callback(lambda: self._mode.exit(failed=self._failed))
-            self._exits = exits.pop_all()
+        self._exits = ExitStack()  # each undoes what is put in place after it was entered here
 
     def begin(self) -> None:
-        """Begin in the first state, as the program's ops may run from now on.
+        """Put everything in place, and begin in the first state; `end` has to follow, also if this raises.
 
         Raises LiveError for a program that cannot be followed.
         """
+        device_type, ledger, planning, start = self._device_type, self._ledger, self._planning, self._start
+        exits = self._exits
+        self._cap = self._new_cap(exits)
+        exits.enter_context(effects.on(device_type))
+        ledger.count_peak()
+        if planning.limit is not None:
+            parts = Parts(self._decide_parts)
+            exits.callback(complete, parts.forget)
+            parts.watch()
+        residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
+        if self._cap is not None:
+            self._cap.set()
+        #: Of a GPU's allocator, and of what is there once the cap is set.
+        self.meter = device.Meter() if device_type == "cuda" else None
+        if self.meter is not None:
+            exits.callback(complete, self.meter.stop)
+        room = Room(residency, storages, planning.limit, self.meter, self._cap, hard=start.hard)
+        values = Values(residency, room, self._ooms())
+        runner = OpRunner(residency, storages, room, values, self.meter)
+        self._context = Context(
+            residency, storages, room, values, runner, start.signatures, self._observer, planning.placed
+        )
+        self._mode = StepMode(self._context, self._first_state(start))
+        self.entered = True
+        exits.callback(complete, self._mode.undo)
+        exits.callback(complete, lambda: self._mode.exit(failed=self._failed))
+        self._mode.enter()
         self._mode.state.begin()
 
     def end(self, error: BaseException | None) -> None:
@@ -109,6 +115,17 @@ class Step:
         if self._cap is not None and self._failed:
             self._cap.end()  # first of all: no cap may stand in the way of what brings evicted values back
         self._exits.close()
+
+    def bring_back(self) -> bool:
+        """Bring back what found no room when the step ended. Whether there was something; raises what that raises."""
+        if not self.entered or not self.residency.left:
+            return False
+        try:
+            self._mode.bring_all_back(failed=False)
+        finally:
+            if self._cap is not None:
+                self._cap.end()
+        return True
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
@@ -165,7 +182,7 @@ class Step:
         placed, limit = self._planning.placed, self._planning.limit
         cap: AllocatorCap | None = None
         if self._arena is not None:
-            exits.callback(self._arena.end)
+            exits.callback(complete, self._arena.end)
         if self._arena is not None and placed is not None:
             self._arena.begin()
             placed.begin()
@@ -173,7 +190,7 @@ class Step:
         elif self._device_type == "cuda" and limit is not None:
             cap = CachingCap(limit)
         if cap is not None:
-            exits.callback(cap.end)
+            exits.callback(complete, cap.end)
         return cap
 
     def _ooms(self) -> c_int64:

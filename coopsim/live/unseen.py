@@ -49,12 +49,13 @@ class Unseen:
 
     def forget(self) -> None:
         """Restore the methods that `watch` has replaced; does nothing if there are none."""
-        for owner, name, own in self._before:
-            if own is None:
-                delattr(owner, name)  # it was inherited
-            else:
+        while self._before:
+            owner, name, own = self._before[-1]
+            if own is not None:
                 setattr(owner, name, own)
-        self._before.clear()
+            elif name in vars(owner):
+                delattr(owner, name)  # it was inherited
+            self._before.pop()
 
     def _replace(self, owner: type, name: str, by: Any) -> None:
         self._before.append((owner, name, owner.__dict__.get(name)))

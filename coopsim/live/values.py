@@ -5,7 +5,7 @@ knows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from ctypes import c_int64
 from functools import partial
 from typing import Any
@@ -202,14 +202,20 @@ class Values:
     def finish(self, storages: Iterable[TrackedStorage]) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
 
-        storages: all that the step has used, whose held values and calls are dropped.
+        storages: all that the step has used, whose held values and calls are dropped once all are back. Where one finds
+        no room, the others come back, and its error is raised; it can be called again.
         """
         self.room.end()
         residency = self.residency
-        evicted = [(tracked, tracked.version) for tracked in residency.evicted.values() if tracked.ref() is not None]
+        evicted = [(tracked, tracked.version) for tracked in residency.left]
         try:
             self.materialize(evicted)
-        finally:
-            for tracked in storages:
-                tracked.let_go()
-            residency.end()
+        except (LiveError, torch.OutOfMemoryError):
+            for value in evicted:
+                with suppress(LiveError, torch.OutOfMemoryError):
+                    self.materialize([value])
+            if residency.left:
+                raise
+        for tracked in storages:
+            tracked.let_go()
+        residency.end()

@@ -26,18 +26,20 @@ namespace coopsim {
 
 // All that coopsim's Python reads directly. done: actions before the next entry that have been done already. gone: are
 // there storages without memory?
-// python: how often Python was called, for ops and by `Callbacks`, since the follower is there.
+// python: how often Python was called, for ops and by `Callbacks`, since the follower is there. raised: one of these calls
+// has raised what the program is to see.
 struct State {
-  int64_t engaged, at, broken, gone, done, evictions, recomputes, python;
+  int64_t engaged, at, broken, gone, done, evictions, recomputes, python, raised;
 };
 
-// What Python is called for. again: run a call that Python has kept; how many results, each with a reference that is
-// ours, -1 if that failed. copy: what an action says of the host's copies; the memory of a value that arrives, with a
-// reference that is ours, else whether one may leave, -1 if that failed. roomy: from now on (1), or no more (0), an op may go over the budget. foreign: a storage on
-// the CPU whose memory is not PyTorch's allocator's, which Python has to count.
+// What Python is called for. again: run a call that Python has kept; `made` says how many results, each with a reference
+// that is ours. copy: what an action says of the host's copies; `found` is the memory of a value that arrives, with a
+// reference that is ours, else whether one may leave. Both leave -1 there if they fail. roomy: from now on (1), or no
+// more (0), an op may go over the budget. foreign: a storage on the CPU whose memory is not PyTorch's allocator's, which
+// Python has to count.
 struct Callbacks {
-  int64_t (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results) = nullptr;
-  int64_t (*copy)(int64_t kind, int64_t s, int64_t v, int64_t at, int64_t storage) = nullptr;
+  void (*again)(int64_t op, StorageImpl* const* operands, int64_t n, StorageImpl** results, int64_t* made) = nullptr;
+  void (*copy)(int64_t kind, int64_t s, int64_t v, int64_t at, int64_t storage, int64_t* found) = nullptr;
   void (*roomy)(int64_t enter) = nullptr;
   void (*foreign)(StorageImpl* storage) = nullptr;
 };
@@ -305,8 +307,9 @@ class Follower {
     if (!storage || cell.gone != back || (cell.pinned && !back)) return true;
     const Below below;
     state.python++;
-    const int64_t found = callbacks.copy(static_cast<int64_t>(action.kind), action.value.storage, action.value.version,
-                                         action.at, static_cast<int64_t>(reinterpret_cast<intptr_t>(storage.get())));
+    int64_t found = -1;
+    callbacks.copy(static_cast<int64_t>(action.kind), action.value.storage, action.value.version, action.at,
+                   static_cast<int64_t>(reinterpret_cast<intptr_t>(storage.get())), &found);
     if (found < 0) return false;
     if (action.kind == Kind::leave && found) evict(action.value);
     if (action.kind == Kind::arrive && found)
@@ -416,7 +419,8 @@ class Follower {
     const Below below;
     std::vector<StorageImpl*> found(made_by(op).results.size());
     state.python++;
-    const int64_t n = callbacks.again(op, operands.data(), static_cast<int64_t>(operands.size()), found.data());
+    int64_t n = -1;
+    callbacks.again(op, operands.data(), static_cast<int64_t>(operands.size()), found.data(), &n);
     Results results;
     for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim(found[i]) : StoragePtr());
     return results;

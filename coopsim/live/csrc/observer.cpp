@@ -54,9 +54,17 @@ struct Watched final : c10::impl::CoopsimDelegating {
       c10::impl::ExcludeDispatchKeyGuard below(modes);
       return op.callBoxed(stack);
     }
-    if (row && follower->run(*row, stack)) return;
+    if (row && follower->run(*row, stack)) return raise(*follower);
     follower->state.python++;
     real->dispatch(op, stack);
+  }
+
+  // Let the program see what Python has raised when it was called: the mode raises it, whatever op it is given.
+  void raise(const Follower& follower) const {
+    if (!follower.state.raised) return;
+    static const OperatorHandle any = c10::Dispatcher::singleton().findSchemaOrThrow("aten::scalar_tensor", "");
+    Stack stack{0.0, IValue(), IValue(), IValue(), IValue()};
+    real->dispatch(any, &stack);
   }
 
   // Autograd detaches tensors by this way, and does so itself where it gets nothing back.

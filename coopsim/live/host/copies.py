@@ -81,13 +81,20 @@ class Copies:
         return storage
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
-        """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way."""
+        """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way.
+
+        `arrived` has to follow once the value has that memory.
+        """
         if key not in self._coming:
             return None
-        storage, end = self._coming.pop(key)
+        storage, end = self._coming[key]
         self._area.engines.wait(BACK, end)
-        self._host[key].evicted = False
         return storage
+
+    def arrived(self, key: Key) -> None:
+        """Forget the copy of a value that has its memory."""
+        self._coming.pop(key, None)
+        self._host[key].evicted = False
 
     def wait_for_all(self) -> None:
         """Let what follows wait for all copies out, and forget those of values that were not evicted."""
