@@ -156,7 +156,7 @@ def sweep(
     )
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None
-        table: DataFrame = run(grid, output or Path(folder) / "sweep", where, report)
+        table: DataFrame = run(grid, files.target(output or Path(folder) / "sweep"), where, report)
     return table
 
 

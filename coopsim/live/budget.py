@@ -10,6 +10,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
+from coopsim.text import count, human
 
 
 class OfferedSession:
@@ -74,7 +75,14 @@ class Budget:
             hosting = Hosting(link, most)
         elif host_memory or link:
             raise LiveError("host_memory and link are for offload=True")
+        self._memory = memory
         self.session = OFFERED.take() or TrainingSession(memory, policy, device, path, offload=hosting)
+
+    def __repr__(self) -> str:
+        at = self.session
+        policy = at.policy if isinstance(at.policy, str) else at.policy.name
+        memory = self._memory if at.limit is None else human(at.limit)
+        return f"<Budget of {memory}, {policy}, {count(at.totals.steps, 'step')} so far>"
 
     @contextmanager
     def step(self) -> Iterator[None]:

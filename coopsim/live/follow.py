@@ -89,9 +89,8 @@ class Follow:
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
-    def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
-        storage = tensor.untyped_storage()
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
         if self.observed is not None:
             self.observed.pin(storage)
         else:

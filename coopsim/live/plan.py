@@ -100,7 +100,7 @@ class Plan:
             self._keep[op + 1] += self._keep.pop(op, [])
         self._maker = {value: op for op, values in enumerate(self.program.writes) for value in values}
         ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
-        self._calls = self._with_ancestors(ops)
+        self._calls = self._with_ancestors(ops) - self.program.collectives  # which are not run again
         self.rows = self._rows(op_log)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
         self._table: Any = None

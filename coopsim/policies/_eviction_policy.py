@@ -18,7 +18,9 @@ from coopsim.types import CoopsimError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
+    from numpy.random import Generator
+else:
+    Generator = Any  # so that typing.get_type_hints works without importing NumPy
 
 _TYPES: dict[Any, type] = {kind: kind for kind in (float, int, bool, str)} | {
     kind.__name__: kind for kind in (float, int, bool, str)
@@ -53,7 +55,7 @@ class EvictionPolicy:
     """
 
     memory: ClassVar[Any]
-    rng: "ClassVar[np.random.Generator]"
+    rng: ClassVar[Generator]
     name: ClassVar[str] = ""
     if TYPE_CHECKING:
         choose: Callable[[Any, Any, int], Iterable[int]]
@@ -117,7 +119,7 @@ class EvictionPolicy:
             **{choice: value for choice in CHOICES if (value := getattr(kind, choice, None)) is not None},
         )
 
-    def for_replay(self, memory: Any, rng: "np.random.Generator") -> Self:
+    def for_replay(self, memory: Any, rng: Generator) -> Self:
         """The instance of one replay: parameters, and copies of what the class holds that can change."""
         kind = type(self)
         mine = object.__new__(kind)
