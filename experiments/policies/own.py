@@ -36,7 +36,11 @@ def swept(jobs: int) -> pd.DataFrame:
     warm_up()
     specs = [f"{EXAMPLES / file}:{name}" for name, file in OWN.items()]
     grid = Grid(
-        [str(HERE.parent / "traces" / f"{m}.parquet") for m in MODELS], ["coop", *specs], budgets=RATIOS, band=BAND, options={"steps": STEPS}
+        [str(HERE.parent / "traces" / f"{m}.parquet") for m in MODELS],
+        ["coop", *specs],
+        budgets=RATIOS,
+        band=BAND,
+        options={"steps": STEPS},
     )
     folder = HERE.parent / "out" / "policies"
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,10 +69,10 @@ def draw(found: pd.DataFrame) -> Figure:
         models = found[whole & (found.policy == "coop")].groupby("band_center").trace.nunique()
         for center, n in models.items():
             cost.annotate(
-                f"{n}", (100 * center, 0.02), xycoords=("data", "axes fraction"), ha="center", color="#777777"
+                f"{n}", (100 * center, 0.92), xycoords=("data", "axes fraction"), ha="center", color="#777777"
             )
         cost.set_ylabel("mean overhead (%)")
-        cost.set_title("where all fit (below: of how many models)", loc="left")
+        cost.set_title("on models where all fit (how many: above)", loc="left")
         fits.set_ylabel("budgets")
         fits.set_title(
             f"that fit, of {int(found[found.policy == 'coop'].groupby('band_center').points.sum().max())}", loc="left"
@@ -77,6 +81,7 @@ def draw(found: pd.DataFrame) -> Figure:
             ax.set_ylim(0)
             ax.grid(visible=True)
             ax.set_xlabel("memory ratio (% of the peak without eviction)")
+        cost.set_ylim(0, 1.15 * cost.get_ylim()[1])
         figure.legend(loc="outside lower center", ncols=len(looks))
     return figure
 
