@@ -25,11 +25,11 @@ _DEFAULT = "foresight-offline"
 class Loaded:
     """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match.
 
-    cached: it is this program's own of an earlier start, with the same arguments. tries: it is of one try of several.
+    cached: it is this program's own of an earlier start, with the same arguments.
     """
 
-    def __init__(self, path: str, *, cached: bool = False, tries: bool = False) -> None:
-        self._path, self._cached, self._tries = path, cached, tries
+    def __init__(self, path: str, *, cached: bool = False) -> None:
+        self._path, self._cached = path, cached
         self._file = plan_file.load(path)
         self.others_bytes = self._file.header.others_bytes
         if not self._file.header.budget_bytes:
@@ -81,7 +81,7 @@ class Loaded:
 
     def _here(self, signature: Signature) -> Signature:
         state = signature.state
-        if isinstance(state, NoPlan) and not (self._cached or self._tries):
+        if isinstance(state, NoPlan) and not self._cached:
             state = replace(state, stays=False)  # elsewhere steps may do better
         return replace(signature, op_log=_op_log_of(signature, self._path), state=state)
 
