@@ -51,6 +51,7 @@ class LoggedOp:
     results: list[Any]
     op: int = -1
     mutable: bool = False
+    stream: int = 0
     storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
         default=([], [], None), repr=False
     )
@@ -192,6 +193,7 @@ class StepRecorder(Recorder):
             self._state[State.AT] = len(self.op_log)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
+            entry.stream = op.stream
             self.writers.made(op.name, zip(found, results, strict=True))
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated

@@ -50,6 +50,8 @@ class OpRunner:
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
         victims, roots = room.victims, room.roots
         victims.op_begins()
+        if residency.streams is not None:
+            residency.streams.number()
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
