@@ -38,8 +38,6 @@ def capture(
     gradients: Gradients | None = None,
     precision: Precision | None = None,
     device: Where = "phantom",
-    cost_from: str | Path = "",
-    temporaries_from: str | Path = "",
     passes: int = 5,
     masks: str = "",
     workspaces: Choice = "",
@@ -76,9 +74,7 @@ def capture(
             attention=attention,
             gradients=gradients,
             device=device,
-            cost_from=cost_from,
             passes=passes,
-            temporaries_from=temporaries_from,
             masks=masks,
             workspaces=workspaces,
             limit=limit,
@@ -160,7 +156,7 @@ def sweep(
     )
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None
-        table: DataFrame = run(grid, output or Path(folder) / "sweep", where, report)
+        table: DataFrame = run(grid, files.target(output or Path(folder) / "sweep"), where, report)
     return table
 
 

@@ -11,8 +11,10 @@ from coopsim.types import CoopsimError, Outcome
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 _SAMPLES = 10_000
 _FEW = 5  #: traces, below which an interval is too narrow to speak of others
@@ -43,7 +45,7 @@ class PolicyComparison:
     only_second: int
     neither: int
     unpaired: int
-    traces: "pd.DataFrame" = field(compare=False)
+    traces: DataFrame = field(compare=False)
 
     def _rows(self) -> list[tuple[str, str]]:
         n, tried = len(self.traces), self.both + self.only_first + self.only_second + self.neither
@@ -72,9 +74,7 @@ class PolicyComparison:
         return html_table(f"{self.first} against {self.second}", self._rows())
 
 
-def compare(
-    table: "pd.DataFrame", first: str, second: str, *, confidence: float = 0.95, seed: int = 0
-) -> PolicyComparison:
+def compare(table: DataFrame, first: str, second: str, *, confidence: float = 0.95, seed: int = 0) -> PolicyComparison:
     """Compare two policies of a sweep's table by the overheads of replays that agree in all but the policy.
 
     The difference is taken at each budget where both fit, averaged over the neighbours of a band, over the budgets of a
@@ -117,7 +117,7 @@ def compare(
     )
 
 
-def _pairs(df: "pd.DataFrame", first: str, second: str) -> "tuple[pd.DataFrame, int]":
+def _pairs(df: DataFrame, first: str, second: str) -> tuple[DataFrame, int]:
     """A row per trace, setting and budget that both were replayed at: the kind, overheads and their difference; and how
     many replays are of one policy alone."""
     import numpy as np

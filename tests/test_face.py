@@ -106,7 +106,7 @@ def test_map_gap_and_report(trace: Any, tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!")
 
 
-NO_NAME = "no name: give"
+NO_NAME = "is no name"
 WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "a folder": (lambda t, s: coopsim.load("."), "is a directory"),
     "no file": (lambda t, s: coopsim.load("no.parquet"), "no such file"),

@@ -10,8 +10,8 @@ from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
 from coopsim.phantom.workspaces import Choice
 from coopsim.types import Precision
 
-#: Where a step is run: on the phantom GPU, on a real one, or with fake tensors.
-Where = Literal["phantom", "cuda", "fake"]
+#: Where a step is run: on the phantom GPU, or on a real one.
+Where = Literal["phantom", "cuda"]
 
 #: Fields that are options of the command line with the same name.
 OPTIONS = (
@@ -44,8 +44,7 @@ class Job:
     recorded is the steady state.
 
     device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
-    it); "fake", with fake tensors, for a PyTorch without CUDA. cost_from: a table of measured costs
-    (capture/measured.py), temporaries_from: one of temporaries (observe/temporary_table.py); "" for none. workspaces:
+    it). workspaces:
     what cuDNN asks for on the phantom GPU (phantom/workspaces.py). limit: whether memory runs out where the card's
     does; a step that fits gives the same trace with it and without. name: the label of the trace in tables and
     figures; "": the model's, or the file and function.
@@ -63,9 +62,7 @@ class Job:
     attention: Attention | None = None
     gradients: Gradients | None = None
     device: Where = "phantom"
-    cost_from: str | os.PathLike[str] = ""
     passes: int = 5
-    temporaries_from: str | os.PathLike[str] = ""
     masks: str = ""
     workspaces: Choice = ""
     limit: bool = False
@@ -73,8 +70,7 @@ class Job:
 
     def absolute(self) -> "Job":
         """Return the job with absolute paths, for a process in another folder."""
-        costs, temporaries = (str(Path(p).absolute()) if p else "" for p in (self.cost_from, self.temporaries_from))
-        return replace(self, out=str(Path(self.out).absolute()), cost_from=costs, temporaries_from=temporaries)
+        return replace(self, out=str(Path(self.out).absolute()))
 
     def to_json(self) -> str:
         """Return the job as one line of JSON. Its paths must be strings, as `absolute` makes them."""
@@ -99,8 +95,4 @@ class Job:
             value = getattr(self, field)
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")
-        if self.cost_from:
-            words.append(f"--cost-from {Path(self.cost_from).name}")
-        if self.temporaries_from:
-            words.append(f"--temporaries-from {Path(self.temporaries_from).name}")
         return " ".join(words)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import IO, get_args
 
 from coopsim import files, phantom
-from coopsim.capture import fake_guard, models, target
+from coopsim.capture import models, target
 from coopsim.capture.job import Job, Where
 from coopsim.errors import of_type, whole
-from coopsim.observe import cost_table, temporary_table
 from coopsim.observe.errors import CaptureError, CaptureOutOfMemory
 from coopsim.observe.masks import checked
 from coopsim.types import Precision
@@ -61,13 +60,7 @@ def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
     """Prepare the device of the job, and return the variables that the child needs in its environment."""
     if job.device == "phantom":
         say("preparing the phantom GPU")
-        try:
-            return phantom.environment(job.card, limit=job.limit, workspaces=job.workspaces) | phantom.compiler_caches()
-        except phantom.NoCudaTorchError as error:
-            raise phantom.NoCudaTorchError(f"{error} (or record with --device fake, which is less exact)") from None
-    if job.device == "fake":
-        say("preparing fake tensors")
-        return fake_guard.variables()
+        return phantom.environment(job.card, limit=job.limit, workspaces=job.workspaces) | phantom.compiler_caches()
     return {}
 
 
@@ -97,14 +90,6 @@ def check(job: Job) -> None:
         raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
     if job.limit and job.device != "phantom":
         raise CaptureError("the limit is the phantom GPU's; leave --limit out")
-    if job.device == "cuda" and job.cost_from:
-        raise CaptureError("a real GPU's costs are measured; a table of costs is for the other devices")
-    if job.device == "cuda" and job.temporaries_from:
-        raise CaptureError("a real GPU's temporaries are seen; a table of temporaries is for the other devices")
-    if job.cost_from:
-        cost_table.read(Path(job.cost_from))
-    if job.temporaries_from:
-        temporary_table.read(Path(job.temporaries_from))
     files.target(str(job.out))
 
 

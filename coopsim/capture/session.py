@@ -14,7 +14,6 @@ import torch
 from coopsim import trace
 from coopsim.capture import models, target
 from coopsim.capture.job import Job
-from coopsim.capture.measured import MeasuredCosts
 from coopsim.observe import assemble, inductor
 from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device, PhantomDevice, RealDevice
@@ -24,7 +23,6 @@ from coopsim.observe.masks import Masks
 from coopsim.observe.recorder import Recorder
 from coopsim.observe.recording import Op, Recording
 from coopsim.observe.steady import Steady
-from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
 from coopsim.text import human
@@ -62,8 +60,8 @@ def _record(
     job: Job, say: Say, stack: contextlib.ExitStack, program: Callable[[], tuple[target.Step, dict[str, Any]]]
 ) -> None:
     """Record the step that `program` gives, and write the trace. What is to be undone afterwards is in `stack`."""
-    device = _device(job, stack)
-    cost_model = _cost_model(job)
+    device = _device(job)
+    cost_model = OpCostModel(profiles.get(job.card), job.precision)
     recorder = stack.enter_context(Recorder(device, cost_model))
     if job.device == "phantom":
         recorder.answer_by(DeviceData(recorder.ledger, Masks.of(job.masks), lambda: "", by_host=False))
@@ -104,8 +102,7 @@ def _record(
         "cost_source": source,
         "temporaries": "allocator history" if device.history.available else "none",
     }
-    table = TemporaryTable(Path(job.temporaries_from)) if job.temporaries_from else None
-    trace.save(assemble.assemble(recording, history, header, table), Path(job.out))
+    trace.save(assemble.assemble(recording, history, header), Path(job.out))
 
 
 def over_the_card(card: profiles.Profile) -> str:
@@ -116,22 +113,11 @@ def over_the_card(card: profiles.Profile) -> str:
     return f"caution: the program takes {human(took)}, more than the {card.title} has ({human(card.memory_bytes)})"
 
 
-def _device(job: Job, stack: contextlib.ExitStack) -> Device:
-    if job.device == "fake":
-        from coopsim.capture.fake_tensors import FakeDevice
-
-        return stack.enter_context(FakeDevice(job.card))
+def _device(job: Job) -> Device:
     if not torch.cuda.is_available():
         raise CaptureError("torch finds no GPU here; leave out --device cuda to record on the phantom GPU")
     torch.cuda.init()  # type: ignore[no-untyped-call]
     return PhantomDevice(profiles.get(job.card)) if job.device == "phantom" else RealDevice()
-
-
-def _cost_model(job: Job) -> OpCostModel:
-    card = profiles.get(job.card)
-    if job.cost_from:
-        return MeasuredCosts(card, job.precision, Path(job.cost_from))
-    return OpCostModel(card, job.precision)
 
 
 def _measure(job: Job, recorder: Recorder, recording: Recording, step: target.Step, say: Say) -> str:

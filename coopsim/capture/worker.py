@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any
 
-from coopsim.capture import fake_guard, target
+from coopsim.capture import target
 from coopsim.capture.job import Job
 from coopsim.phantom import profiles
 from coopsim.text import human
@@ -33,8 +33,6 @@ def main() -> None:
         os.write(descriptor, json.dumps(message).encode() + b"\n")
 
     try:
-        if job.device == "fake":
-            fake_guard.load_guard()
         gc.disable()  # imports make no garbage, but trigger collections, which take a tenth of their time
         from coopsim.capture import session
 

@@ -11,7 +11,7 @@ from coopsim.types import CoopsimError
 
 USAGE, INTERRUPTED = 2, 130
 _RUN_PYTORCH = ("capture", "fit", "live", "phantom")
-_READ = ("trace", "traces", "file", "schedule", "log", "timeline_params", "temporaries_from")
+_READ = ("trace", "traces", "file", "schedule", "log", "timeline_params")
 _WRITTEN = ("output", "torch_snapshot", "perfetto")
 
 

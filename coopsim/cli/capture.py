@@ -21,8 +21,6 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
         warmup=args.warmup,
         device=args.device,
-        cost_from=args.cost_from or "",
-        temporaries_from=args.temporaries_from or "",
         passes=args.passes,
         masks=args.masks,
         workspaces=args.workspaces,

@@ -56,21 +56,12 @@ def capture(p: argparse.ArgumentParser) -> None:
     flags_shared.gpu(p, "card to record for", default="a100-80gb")
     p.add_argument(
         "--device",
-        choices=("phantom", "cuda", "fake"),
+        choices=("phantom", "cuda"),
         default="phantom",
-        help="phantom: without a GPU; cuda: on a real GPU, with measured costs; fake: with a PyTorch without CUDA "
-        "(default: phantom)",
+        help="phantom: without a GPU; cuda: on a real GPU, with measured costs (default: phantom)",
     )
     p.add_argument(
         "--passes", type=positive, default=5, help="with --device cuda: how often the steps are measured (default: 5)"
-    )
-    p.add_argument(
-        "--cost-from", metavar="TABLE", help="take measured costs from this file: a trace from a real GPU, or CSV"
-    )
-    p.add_argument(
-        "--temporaries-from",
-        metavar="TABLE",
-        help="take temporaries by op from this file, as a real GPU's allocator saw them",
     )
     p.add_argument(
         "--limit",

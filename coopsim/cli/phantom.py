@@ -148,6 +148,7 @@ def text_of(report: "Report") -> str:
         ("outcome", failed.title if failed else _trained(report)),
         ("peak allocated", human(report.peak_allocated_bytes)),
         *ranks.by_kind(report),
+        *_active(report),
         ("peak reserved", human(report.peak_reserved_bytes)),
         ("unallocated", f"{100 * report.reserved_but_unallocated:.1f} % of the reserved memory, at the peaks"),
         ("of the card", f"{human(report.peak_device_bytes)} with {_beside_pytorch(report)}"),
@@ -261,6 +262,15 @@ def _compiled(report: "Report") -> list[tuple[str, str]]:
     """Return the rows on what torch.compile compiled."""
     breaks = sum(not end["uncompiled"] for end in report.graph_breaks)
     return [("compiled", f"{text.count(report.compiled_graphs, 'graph')}, {text.count(breaks, 'graph break')}")]
+
+
+def _active(report: "Report") -> list[tuple[str, str]]:
+    """Return the row on blocks that other streams hold back; [] if they are less than 1 % of the peak."""
+    more = report.peak_active_bytes - report.peak_allocated_bytes
+    if more <= 0.01 * report.peak_allocated_bytes:
+        return []
+    held = "freed blocks that another stream still uses (record_stream) included"
+    return [("peak active", f"{text.human(report.peak_active_bytes)}, {held}")]
 
 
 def _left(failed: "OutOfMemory", memory_bytes: int) -> str:

@@ -120,6 +120,10 @@ _by_pyplot: ContextVar[bool] = ContextVar("by_pyplot", default=False)
 @contextmanager
 def by_pyplot() -> Iterator[None]:
     """Within the context, figures are pyplot's, which shows them; else nobody but their holder knows of them."""
+    from matplotlib import pyplot
+
+    # Loads the backend: that of a notebook becomes interactive, which `applied` would take back.
+    pyplot.draw_if_interactive()  # type: ignore[no-untyped-call]
     token = _by_pyplot.set(True)
     try:
         yield

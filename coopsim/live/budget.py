@@ -10,6 +10,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.policies import Policy
+from coopsim.text import count, human
 
 
 class OfferedSession:
@@ -73,9 +74,16 @@ class Budget:
             raise LiveError("link is for offload=True")
         most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
         hosting = Hosting(link, most) if offload else None
+        self._memory = memory
         self.session = OFFERED.take() or TrainingSession(
             memory, policy, device, path, offload=hosting, host_memory=most
         )
+
+    def __repr__(self) -> str:
+        at = self.session
+        policy = at.policy if isinstance(at.policy, str) else at.policy.name
+        memory = self._memory if at.limit is None else human(at.limit)
+        return f"<Budget of {memory}, {policy}, {count(at.totals.steps, 'step')} so far>"
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from coopsim.live.operands import change, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
+from coopsim.live.written import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -89,9 +90,8 @@ class Follow:
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
-    def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
-        storage = tensor.untyped_storage()
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
         if self.observed is not None:
             self.observed.pin(storage)
         else:
@@ -121,7 +121,7 @@ class Follow:
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
-            if row.call and call is None and self.plan.program.writes[row.entry.op]:
+            if row.call and call is None and self.plan.program.writes[row.entry.op] and not is_blank(row.func):
                 return False  # as another plan has not kept it
             if row.call and call is not None:
                 self._calls[row.entry.op] = call
@@ -129,19 +129,13 @@ class Follow:
         if any(storages[s].version != version for s, version in versions.items()):
             return False
         residency = self.values.residency
-        for s, version in wanted:
-            tracked = storages.get(s)
-            if (
-                tracked is not None
-                and residency.memory_of((tracked, version)) is None
-                and version not in tracked.makers
-            ):
+        for value in ((storages[s], v) for s, v in wanted if s in storages):
+            if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
-        for s, v in wanted:  # what the program has let go
-            tracked = storages.get(s)
-            storage = tracked.ref() if tracked is not None and tracked.version == v else None
-            if tracked is not None and storage is not None and not tracked.evicted:
-                tracked.held.setdefault(v, storage)
+        for kept, v in ((storages[s], v) for s, v in wanted if s in storages):  # what the program has let go
+            memory = kept.ref() if kept.version == v and not kept.evicted else None
+            if memory is not None:
+                kept.held.setdefault(v, memory)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:
@@ -171,6 +165,8 @@ class Follow:
         self.started = False
         values, residency = self.values, self.values.residency
         mutable = row.entry.mutable
+        if residency.streams is not None and residency.streams.number() != row.entry.stream and row.entry.op >= 0:
+            raise Deviation("runs on another stream")
         if row.look or mutable:
             given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self.bindings.bind(row.look, given)
@@ -191,14 +187,14 @@ class Follow:
             away = [(tracked, tracked.version) for _, s in row.look if (tracked := storages[s]).evicted]
             if away:  # by plan they are there
                 values.materialize(away)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.use(storages[s] for _, s in row.look)
         for s, v in row.copies:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
         states = drawn.before(row.func, args, kwargs, values.device_type)
         call = self._call(row, args, kwargs, states) if row.call else None
-        if self._several_streams and residency.streams is not None:
-            residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:

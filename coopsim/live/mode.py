@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.observer import State as Numbers
 from coopsim.live.state import Context, State
 from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
@@ -76,7 +76,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(unraisable.exc_value, KeyboardInterrupt) or (observer is not None and observer.owns(unraisable)):
             self._raised = self._raised or unraisable.exc_value
             if observer is not None:
-                observer.state[Numbers.RAISED] = 1
+                observer.state[observers.State.RAISED] = 1
         else:
             self._hook(unraisable)
 
@@ -84,7 +84,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         raised, self._raised = self._raised, None
         if raised is not None:
             if self._context.observer is not None:
-                self._context.observer.state[Numbers.RAISED] = 0
+                self._context.observer.state[observers.State.RAISED] = 0
             raise raised
 
     def undo(self) -> None:
@@ -150,20 +150,17 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _address_is_known(self, tensor: torch.Tensor) -> None:
         """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
         if self._is_ours(tensor):
-            self.state.materialize(tensor.untyped_storage())
-            self.state.pin(tensor)
+            self._is_located(tensor.untyped_storage())
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
         if self._is_ours(tensor):
             self.state.materialize(tensor.untyped_storage())
 
     def _is_located(self, storage: torch.UntypedStorage) -> None:
-        """Bring back a storage that is evicted, which on the CPU is then read where it is."""
-        residency = self._context.residency
-        tracked = residency.evicted_at(storage)
-        self.state.materialize(storage)
-        if tracked is not None and residency.device_type == "cpu":
-            tracked.pin()
+        """The same of a storage."""
+        if storage.device.type == self._context.residency.device_type and storage.nbytes():
+            self.state.materialize(storage)
+            self.state.pin(storage)
 
     @contextlib.contextmanager
     def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:

@@ -15,6 +15,7 @@ from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
+from coopsim.live.written import is_blank
 from coopsim.observe import effects
 
 
@@ -59,6 +60,8 @@ class OpRunner:
         """Run an op by `execute`, with its operands restored and room made for its results."""
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
         self._now += 1
+        if residency.streams is not None:
+            residency.streams.number()
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
@@ -98,7 +101,8 @@ class OpRunner:
         versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
             tracked.change()
-        call.has_made(results, [(t, t.version) for t in (*versions, *created)])
+        made = [] if is_blank(call.func) else created  # made again, it may be other data
+        call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 
     def _workspace(self, func: Any, before: int) -> int:

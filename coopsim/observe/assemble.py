@@ -9,7 +9,6 @@ from coopsim.observe import layout, request_order
 from coopsim.observe.recording import Free, NextStep, Op, Recording
 from coopsim.observe.storages import Storage
 from coopsim.observe.temporaries import Entry, high_water
-from coopsim.observe.temporary_table import TemporaryTable
 from coopsim.trace import Trace, TraceBuilder
 from coopsim.types import Phase, Role
 
@@ -52,14 +51,12 @@ def _place(storage: Storage) -> tuple[str, int]:
     return "" if storage.role in _ANY else str(storage.role), storage.nbytes
 
 
-def assemble(
-    recording: Recording, history: Sequence[Entry], header: Mapping[str, Any], table: TemporaryTable | None = None
-) -> Trace:
+def assemble(recording: Recording, history: Sequence[Entry], header: Mapping[str, Any]) -> Trace:
     """Return the trace of a recording. `history`: the allocator's entries (History.stop), or none.
 
-    Temporaries of an op are those that `table` has for it; for an op without a row there, those in the history.
-    The trace's header is `header`, with the counts of ops, of leaked and of lost storages (see Handover), how many
-    frees the history places at the same op as the recording, and the memory layout at the start, where it is known.
+    Temporaries of an op are those in the history. The trace's header is `header`, with the counts of ops, of leaked and
+    of lost storages (see Handover), how many frees the history places at the same op as the recording, and the memory
+    layout at the start, where it is known.
     """
     temporaries, asked = high_water(list(history)), request_order.by_op(history)
     ops = [event for event in recording.events if isinstance(event, Op)]
@@ -78,17 +75,14 @@ def assemble(
                 if storage in number:
                     builder.free(number[storage])
             case Op():
-                created = [s.nbytes for s in event.creates]
-                known = table.of(event.name, event.flops, event.bytes_moved, created) if table else None
-                seen = temporaries.get(event.number, ())
                 wanted = request_order.encode(asked[event.number], event.creates) if event.number in asked else ()
                 builder.op(
                     event.name,
                     reads=[number[s] for s in event.reads],
                     mutates=[number[s] for s in event.mutates],
                     creates=[number[s] for s in event.creates],
-                    temporaries=known.nbytes if known else seen,
-                    requests=known.requests if known else wanted,
+                    temporaries=temporaries.get(event.number, ()),
+                    requests=wanted,
                     cost_ns=event.cost_ns,
                     flops=event.flops,
                     bytes_moved=event.bytes_moved,
@@ -114,8 +108,6 @@ def assemble(
     at_start = layout.describe(recording.segments, recording.start, number)
     if at_start is not None:
         allocator["memory_at_start"] = at_start
-    if table:
-        allocator["temporaries"] = f"{table.uses} ops from table {table.name}; the rest: {header['temporaries']}"
     return builder.build(dict(header) | counts | allocator)
 
 

@@ -1,8 +1,4 @@
-"""The device that a recorded program runs on: the phantom GPU, a real one, or none, with fake tensors.
-
-The recorder asks these objects and never torch.cuda, which does not work without a device. The third kind, for fake
-tensors, is in capture/.
-"""
+"""The device that a recorded program runs on: the phantom GPU, or a real one."""
 
 from typing import Any
 
@@ -20,7 +16,6 @@ class Device:
     """What the recorder asks of a device. This one runs ops, and has no streams, no allocator and no NCCL."""
 
     history: History
-    has_a_mode = False  #: whether a dispatch mode of the device's own is active while the program runs
 
     @property
     def header(self) -> dict[str, Any]:
@@ -33,9 +28,6 @@ class Device:
 
     def clear(self, tensor: torch.Tensor) -> None:
         """Note that an op has made this tensor other than by copying bytes; the phantom device zeroes its storage."""
-
-    def value(self, func: Any, args: tuple[Any, ...]) -> Any:
-        """Return the result of an op that hands a value to the host; None if the op itself must be called."""
 
     def collective(self) -> Collective | None:
         """Return the collective that the last op gave to NCCL; None if it gave none, or if that is not known."""

@@ -55,7 +55,7 @@ def now(of: ProductKind) -> Precision:
     cuDNN, convolutions are matrix products. The kernel of attention on float32 (CUTLASS, OpMultiplyAddFastF32) makes
     each product of three in TF32, to the accuracy of float32: that is "fp32" here.
     """
-    if of is ProductKind.CONVOLUTIONS and not (cudnn_enabled() or _cudnn_assumed):
+    if of is ProductKind.CONVOLUTIONS and not cudnn_enabled():
         of = ProductKind.PRODUCTS
     if of is ProductKind.ATTENTION or _switched_off():
         return "fp32"
@@ -63,14 +63,6 @@ def now(of: ProductKind) -> Precision:
         return "tf32" if fp32_precision("cuda", _SETTINGS[of]) == "tf32" else "fp32"
     allowed = cublas_allows_tf32() if of is ProductKind.PRODUCTS else cudnn_allows_tf32()
     return "tf32" if allowed else "fp32"
-
-
-_cudnn_assumed: list[bool] = []
-
-
-def assume_cudnn() -> None:
-    """From now on, count convolutions as cuDNN's though it is switched off: coopsim did that, and not the program."""
-    _cudnn_assumed[:] = [True]
 
 
 class Precisions:

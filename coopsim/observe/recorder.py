@@ -29,7 +29,6 @@ class Recorder(Interposed):
     lifts = True
 
     def __init__(self, device: Device, model: costs.OpCostModel) -> None:
-        self.active = self.active or device.has_a_mode
         super().__init__()
         self.ledger: Ledger | NativeLedger = Ledger() if self.active else ledger()
         self.where = Where()
@@ -220,8 +219,7 @@ class Recorder(Interposed):
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.timer is None:
-            value = self.device.value(func, args)
-            return func(*args, **kwargs) if value is None else value
+            return func(*args, **kwargs)
         return self.timer.run(str(func), lambda: func(*args, **kwargs))
 
     def _operands(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # type checkers need the real imports of types
     from torch._ops import HigherOrderOperator as HigherOrderOperator
     from torch._ops import OpOverload as OpOverload
     from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
-    from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
     from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_traceable_wrapper_subclass
 else:
@@ -32,7 +31,6 @@ else:
     HigherOrderOperator = now("torch._ops.HigherOrderOperator", "DTensor's random ops stop a script")
     active_fake_mode = now("torch._guards.active_fake_mode", "fake tensors are taken for the program's own")
     FakeTensor = now("torch._subclasses.fake_tensor.FakeTensor", "fake tensors are taken for the program's own")
-    FakeTensorMode = now("torch._subclasses.fake_tensor.FakeTensorMode", "`capture --device fake` has no tensors")
 
 
 def op_overload(name: str, overload: str) -> Any:
@@ -81,7 +79,6 @@ set_error_of_reading: Callable[[int, str], None] = now(
 )
 has_storage: Callable[[Any], bool] = now("torch._C._has_storage", "coopsim.compile cannot tell a graph's peak")
 known("torch.ops.aten.add.Tensor._schema", "what an op reads and changes is not known: nothing is recorded")
-known("torch.ops.aten._local_scalar_dense.default", "`capture --device fake` stops where a value is read")
 known("torch.ops.profiler._record_function_enter.default", "a DataLoader's marks make a step leave its plan")
 known("torch.ops.profiler._record_function_enter_new.default", "a DataLoader's marks make a step leave its plan")
 known("torch.ops.profiler._record_function_exit.default", "a DataLoader's marks make a step leave its plan")
@@ -196,9 +193,6 @@ known("torch.optim.Optimizer._patch_step_function", "`live run` does not see whe
 known("torch.optim.Optimizer._group_tensors_by_device_and_dtype", "optimizers read all their tensors in one op")
 known("torch.amp.GradScaler.step:_step_supports_amp_scaling", "fused steps with a GradScaler fail in `fit`")
 known("torch.nn.modules.batchnorm._BatchNorm", "`fit` does not say which blocks have running statistics")
-known("torch.nn.Module._apply", "`capture --device fake` cannot move modules")
-known("torch.nn.Module._parameters", "`capture --device fake` cannot move modules")
-known("torch.nn.Module._buffers", "`capture --device fake` cannot move modules")
 known("torch.nn.Module._modules", "`fit` does not see the model inside a wrapper")
 
 # torch.compile.

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.jit import inlined, kernel
+from coopsim.kernel.jit import kernel
 from coopsim.planner.items import Ints, Items
+from coopsim.planner.occupied import Occupied, gap, new_occupied, occupy, with_more_room
 
 _ANYWHERE = int(np.iinfo(np.int64).max)
-_FROM, _UNTIL, _LOW, _HIGH = range(4)  # columns of what is placed: when it is alive, and where
 
 
 def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int = _ANYWHERE) -> Ints:
@@ -22,12 +22,17 @@ def fit(items: Items, order: Ints, *, best: bool, around: Any = (), below: int =
     offset = np.zeros(len(items), np.int64)
     taken = np.array(around, np.int64)
     taken = taken if taken.ndim == 2 else taken.reshape(-1, 3)
-    placed = np.empty((len(taken) + len(order), 4), np.int64)
-    placed[: len(taken), _FROM] = taken[:, 3] if taken.shape[1] == 4 else np.iinfo(np.int64).min
-    placed[: len(taken), _UNTIL] = taken[:, 2]
-    placed[: len(taken), _LOW:] = taken[:, :2]
-    _place(items.bytes, items.start, items.end, items.alignment, order, placed, len(taken), offset, best, below)
-    return offset
+    begin = taken[:, 3] if taken.shape[1] == 4 else np.full(len(taken), np.iinfo(np.int64).min)
+    times = np.unique(np.concatenate([items.start, begin]))
+    occupied = new_occupied(len(times), 4 * (len(items) + len(taken)) + 1024)
+    there = np.stack([times.searchsorted(begin), times.searchsorted(taken[:, 2]), taken[:, 0], taken[:, 1]], axis=1)
+    first, last = times.searchsorted(items.start), times.searchsorted(items.end)
+    n = -len(there)
+    while True:
+        n = _place(occupied, there, items.bytes, first, last, items.alignment, order, n, offset, best, below)
+        if n == len(order):
+            return offset
+        occupied = with_more_room(occupied)
 
 
 def height(items: Items, offset: Ints) -> int:
@@ -37,45 +42,31 @@ def height(items: Items, offset: Ints) -> int:
 
 @kernel
 def _place(
+    occupied: Occupied,
+    there: Any,
     size: Any,
-    start: Any,
-    end: Any,
+    first: Any,
+    last: Any,
     alignment: Any,
     order: Any,
-    placed: Any,
     n: int,
     offset: Any,
     best: bool,
     below: int,
-) -> None:
-    """Fill `offset`. The first n rows of `placed` are taken; rows stay sorted by offset."""
-    for position in range(len(order)):
-        i = order[position]
-        a, b, floor, found, smallest = start[i], end[i], 0, -1, 0
-        for k in range(n):
-            if placed[k, _FROM] < b and a < placed[k, _UNTIL]:
-                at = _aligned(floor, alignment[i])
-                gap = placed[k, _LOW] - at
-                if gap >= size[i] and (found < 0 or gap < smallest):
-                    found, smallest = at, gap
-                    if not best:
-                        break
-                floor = max(floor, placed[k, _HIGH])
-        if found < 0:
-            found = _aligned(floor, alignment[i])
-        offset[i] = found
-        if found + size[i] > below:
-            return
-        k = n
-        while k > 0 and placed[k - 1, _LOW] > found:
-            for column in range(4):
-                placed[k, column] = placed[k - 1, column]
-            k -= 1
-        placed[k, _FROM], placed[k, _UNTIL] = a, b
-        placed[k, _LOW], placed[k, _HIGH] = found, found + size[i]
+) -> int:
+    """Fill `offset` from the n-th item on, and before the first with what is there (n < 0); how far there was room."""
+    while n < len(order):
+        if n < 0:
+            k = len(there) + n
+            a, b, low, high = there[k, 0], there[k, 1], there[k, 2], there[k, 3]
+        else:
+            i = order[n]
+            a, b = first[i], last[i]
+            low = offset[i] = gap(occupied, a, b, size[i], alignment[i], best)
+            high = low + size[i]
+            if high > below:
+                return len(order)
+        if a < b and not occupy(occupied, a, b, low, high):
+            return n
         n += 1
-
-
-@inlined
-def _aligned(offset: int, alignment: int) -> int:
-    return offset if alignment == 1 else -(-offset // alignment) * alignment
+    return n

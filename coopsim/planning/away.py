@@ -16,9 +16,9 @@ import numpy as np
 from coopsim.kernel import state as s
 from coopsim.planning.draft import Draft
 from coopsim.planning.dry_run_state import D_COUNT, T_AWAYS
+from coopsim.planning.estimate import cost_to_bring_back
 from coopsim.planning.prune import prune
 from coopsim.planning.request import STAY
-from coopsim.planning.select import cost_to_bring_back
 from coopsim.planning.selection import I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE, take_note
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value

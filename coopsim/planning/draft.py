@@ -14,6 +14,7 @@ from coopsim.planning.dry_run import dry_run
 from coopsim.planning.dry_run_state import (
     D_COST,
     D_COUNT,
+    D_OPS,
     D_RESIDENCIES,
     NEED,
     Q_COLUMNS,
@@ -23,8 +24,8 @@ from coopsim.planning.dry_run_state import (
     DryRun,
     new_dry_run,
 )
-from coopsim.planning.program import NEVER
-from coopsim.planning.request import IterationStart, PlanRequest
+from coopsim.planning.program import NEVER, Program
+from coopsim.planning.request import Copying
 from coopsim.planning.selection import COMES, GOES, I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE
 
 
@@ -45,17 +46,18 @@ class Saved:
 
 
 class Draft:
-    """What a plan is made of, from a request and how its iteration begins; those who plan change it in turn.
+    """What a plan is made of, for a program and how its iteration begins; those who plan change it in turn.
 
-    `memory_bytes`: what addresses have to be below; `target_bytes`: what may be in memory at once. `D`: the program,
+    `target_bytes`: what may be in memory at once. first_run: only an op's first run is in place. `D`: the program,
     the decisions, and what the last dry run by them has counted. `chosen`: the values' idle intervals, with the copies
     that were chosen for them, which a dry run makes once they are installed. `graph`: room for a cut at one moment.
     """
 
-    def __init__(self, request: PlanRequest, start: IterationStart) -> None:
-        self.program, self.copying, self.placed = request.program, start.copying, start.placed
-        self.memory_bytes, self.target_bytes = request.memory_bytes, request.target_bytes
-        self.D: DryRun = new_dry_run(self.program, first_run=request.in_place_once, copying=self.copying)
+    def __init__(
+        self, program: Program, target_bytes: int, copying: Copying | None = None, *, first_run: bool = False
+    ) -> None:
+        self.program, self.copying, self.target_bytes = program, copying, target_bytes
+        self.D: DryRun = new_dry_run(program, first_run=first_run, copying=copying)
         self.chosen = selection.selection(self.program, self.copying)
 
     @cached_property
@@ -77,6 +79,11 @@ class Draft:
     def dry_runs(self) -> int:
         """How many dry runs there were."""
         return int(self.D.K[D_COUNT])
+
+    @property
+    def ops_run(self) -> int:
+        """How many ops they have run, those that run again included."""
+        return int(self.D.K[D_OPS])
 
     @property
     def own_cost(self) -> int:

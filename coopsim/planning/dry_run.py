@@ -12,6 +12,7 @@ from coopsim.planning.dry_run_state import (
     D_COUNT,
     D_FIRST_RUN,
     D_NOW,
+    D_OPS,
     D_RESIDENCIES,
     D_RUNS,
     FOR_OTHERS,
@@ -76,6 +77,7 @@ def dry_run(D: DryRun) -> bool:
             discard(D, v)
         if D.X[v, HERE] and (D.E[e, s.KIND] == s.GONE or (D.E[e, s.KIND] == s.DROP and D.V[v, s.EVICTABLE] == 0)):
             _go(D, v)
+    D.K[D_OPS] += D.K[D_RUNS]
     _take_off_spare(D)
     if D.T[T_LEAVING]:
         wait(D, D.T[T_OUT_FREE])

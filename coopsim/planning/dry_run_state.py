@@ -22,9 +22,9 @@ Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
 Q_COLUMNS = 4
 
 # K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
-# place on its first run only, the op now.
-D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW = range(8)
-D_SIZE = 8
+# place on its first run only, the op now; the op runs of all dry runs.
+D_COST, D_RESIDENCIES, D_RUNS, D_BYTES, D_STAMP, D_COUNT, D_FIRST_RUN, D_NOW, D_OPS = range(9)
+D_SIZE = 9
 
 # T: the time, and how much of it is stall; what the engines are busy with; rates; the host's bytes; how many copies are
 # planned, and how far they have got (kernel/state.py: K_AWAY, K_LEFT).

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from coopsim.kernel import state as s
 from coopsim.planning.adjust_copies import prefetch, take_back
 from coopsim.planning.away import Away
 from coopsim.planning.cut import decide_at
@@ -11,7 +12,7 @@ from coopsim.planning.draft import Draft, Saved
 from coopsim.planning.dry_run_state import D_COST, Q_BYTES, Q_VALUE, T_AWAYS
 from coopsim.planning.place import place
 from coopsim.planning.prune import prune
-from coopsim.planning.request import ResidencyPlan
+from coopsim.planning.request import PlanRequest, ResidencyPlan
 from coopsim.planning.select import select
 
 #: Gives the draft decisions to begin with in a budget, and returns a lower bound of the cost; negative: nothing fits.
@@ -65,6 +66,11 @@ def keep_or_cut(draft: Draft, budget: int, *, with_cut: bool) -> float:
     return sum(least) if min(least) >= 0 else min(least)
 
 
+def begin_and_fit(draft: Draft, begin: Begin, most: int) -> Callable[[int], bool]:
+    """Makes decisions that fit into a budget from what `begin` begins with, in at most so many dry runs, if it can."""
+    return lambda budget: begin(budget) >= 0 and make_fit(draft, budget, most)
+
+
 def make_fit(draft: Draft, budget: int, most: int) -> bool:
     """Drop values until all steps fit, take back what is not needed, and dry-run. False: not with `most` dry runs."""
     if select(draft.D, draft.chosen, budget, draft.dry_runs + most) > 0:
@@ -79,20 +85,22 @@ def make_fit(draft: Draft, budget: int, most: int) -> bool:
     return True
 
 
-def with_addresses(draft: Draft, begin: Begin, dry_runs: int) -> ResidencyPlan | None:
-    """The decisions with addresses; others for fewer bytes, from what `begin` begins with, if none are found."""
-    D, budget, placed = draft.D, draft.memory_bytes, draft.placed
+def with_addresses(
+    draft: Draft, request: PlanRequest, placed: s.Array, decide: Callable[[int], bool]
+) -> ResidencyPlan | None:
+    """The decisions with addresses, around those `placed`; if none are found, others that `decide` for fewer bytes."""
+    D, budget, n = draft.D, request.memory_bytes, len(placed)
+    lasting = (D.V[:, s.EVICTABLE] == 0) & (draft.program.storage >= 0)
     peak = target = draft.target_bytes
     for k in range(_TRIES):
         if k > 0:
             target = min(target, peak) - max(int(_GIVEN_AWAY * budget), 1) * 2 ** (k - 1)
-            if begin(target) < 0 or not make_fit(draft, target, dry_runs):
+            if not decide(target):
                 return None
         exact, residencies = draft.residencies()
         peak = int(exact.peak.max(initial=0))
-        at = place(residencies, placed, budget)
+        at = place(residencies, lasting[residencies[:, Q_VALUE]], placed, budget)
         if at is not None:
-            n = len(placed)
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
             away = D.away[: D.T[T_AWAYS]].copy()

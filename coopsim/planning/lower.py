@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from coopsim.kernel import state as s
-from coopsim.planning.program import NEVER, Drops, Program, cost_classes, decision_cost
+from coopsim.planning.program import NEVER, Drops, Program, cost_classes, decision_cost, without_collections
 from coopsim.trace.measure import round_up, saved_for_backward
 from coopsim.trace.table import Trace
 from coopsim.types import CostModel, InPlace, Pinning, Role
@@ -60,8 +60,9 @@ def lower(
     if key not in programs:
         for other in [other for other in programs if spare and other[0] not in ((), spare)]:
             del programs[other]
-        lowering = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random, spare, held)
-        programs[key] = lowering.program(counted)
+        with without_collections():
+            lowering = _Lowering(trace, in_place, pinning, granule, cost_model, keep_random, spare, held)
+            programs[key] = lowering.program(counted)
     return programs[key]
 
 

@@ -1,14 +1,17 @@
 """Make a plan for an iteration of the trace, of one step or of several, that is known beforehand."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
 
 from coopsim.planning import segments
 from coopsim.planning.draft import Draft
-from coopsim.planning.fitting import Begin, keep_or_cut, make_fit, with_addresses
+from coopsim.planning.fitting import Begin, begin_and_fit, keep_or_cut, make_fit, with_addresses
+from coopsim.planning.program import Program
 from coopsim.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.planning.selection import least_bytes
+from coopsim.planning.stretches import Stretches
 from coopsim.planning.with_copies import with_copies
 
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
@@ -20,16 +23,35 @@ def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
     """A plan for an iteration that begins so; None if none is found that fits."""
     if least_bytes(request.program, start.copying) > request.target_bytes:
         return None
-    draft = Draft(request, start)
-    few, many = (n * len(request.program.step_cost) for n in _DRY_RUNS)
+    draft = Draft(request.program, request.target_bytes, start.copying, first_run=request.in_place_once)
+    complete = partial(with_addresses, draft, request, start.placed)
     if start.copying is not None:
-        return with_copies(draft, start.copying, few, many)
-    choose = _choose_segments if request.segmented else _choose
-    for dry_runs in (few, many):
-        begin = choose(draft, draft.target_bytes, dry_runs)
+        return with_copies(draft, start.copying, *_limits(request.program), complete)
+    if not request.segmented:
+        stretches = Stretches(draft, partial(_decisions, first_run=request.in_place_once))
+        if stretches.are_several():
+            return complete(stretches.decide) if stretches.decide(draft.target_bytes) else None
+    found = _chosen(draft, _choose_segments if request.segmented else _choose)
+    return complete(begin_and_fit(draft, *found)) if found else None
+
+
+def _limits(program: Program) -> tuple[int, int]:
+    return _DRY_RUNS[0] * len(program.step_cost), _DRY_RUNS[1] * len(program.step_cost)
+
+
+def _chosen(draft: Draft, choose: Callable[[Draft, int, int], Begin | None]) -> tuple[Begin, int] | None:
+    """What decisions that fit begin with, which the draft then has, and how many dry runs were enough for them."""
+    for most in _limits(draft.program):
+        begin = choose(draft, draft.target_bytes, most)
         if begin is not None:
-            return with_addresses(draft, begin, dry_runs)
+            return begin, most
     return None
+
+
+def _decisions(program: Program, budget: int, *, first_run: bool) -> Any:
+    """For a program in so many bytes; None if none are found."""
+    draft = Draft(program, budget, first_run=first_run)
+    return draft.D.decisions if _chosen(draft, _choose) else None
 
 
 def _choose(draft: Draft, budget: int, most: int) -> Begin | None:

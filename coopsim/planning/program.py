@@ -4,7 +4,9 @@ A cost class is the values that ops of one name make at about the same cost per 
 cheapest. The program drops a value, or keeps it as long as a recomputation may still need it.
 """
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +40,18 @@ class Program:
 
 
 _SHIFT = 60  # of a cost before it is divided by bytes, so that integers tell costs per byte apart on every machine
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No search for cycles of garbage, which the millions of small lists that a long step takes would set off."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def decision_cost(trace: Trace, model: CostModel) -> s.Array:

@@ -7,10 +7,11 @@ interval that turns out more expensive than its estimate goes back in line.
 
 import numpy as np
 
-from coopsim.kernel import state as s
 from coopsim.kernel.jit import inlined, kernel
+from coopsim.planning.at_once import leave_at_once, line_up, most_at_once
 from coopsim.planning.dry_run import dry_run
-from coopsim.planning.dry_run_state import D_COST, D_COUNT, D_STAMP, DryRun
+from coopsim.planning.dry_run_state import D_COST, D_COUNT, DryRun
+from coopsim.planning.estimate import cost_to_bring_back, estimate_relatives, estimated_gain, estimated_score
 from coopsim.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.planning.selection import (
     I_AFTER,
@@ -24,61 +25,7 @@ from coopsim.planning.selection import (
     take_note,
 )
 
-
-@kernel
-def cost_to_bring_back(D: DryRun, chosen: Selection, i: int) -> float:
-    """The ops that must run again at the end of interval i if the value leaves, all else as decided."""
-    v, when = chosen.idle[i, I_VALUE], chosen.idle[i, I_BEFORE]
-    D.K[D_STAMP] += 1
-    stamp = D.K[D_STAMP]
-    first = D.V[v, s.PRODUCER]
-    for k in range(D.O[first, s.OUTS], D.O[first, s.TEMPS]):
-        w = D.outs[k]
-        if w != v and _leaves_within(D, chosen, w, i):
-            return 0.0  # its op runs again anyway, and may bring v along
-    cost = 0.0
-    chosen.stack[0] = first
-    chosen.stamp[first] = stamp
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        p = chosen.stack[depth]
-        cost += float(D.O[p, s.DECIDE])
-        for k in range(D.O[p, s.INS], D.O[p + 1, s.INS]):
-            u = D.ins[k]
-            if _absent(D, chosen, u, when):
-                producer = D.V[u, s.PRODUCER]
-                if chosen.stamp[producer] != stamp:
-                    chosen.stamp[producer] = stamp
-                    chosen.stack[depth] = producer
-                    depth += 1
-    return cost
-
-
-@inlined
-def _leaves_within(D: DryRun, chosen: Selection, w: int, i: int) -> bool:
-    """Whether w is dropped, and needed again, in an interval that overlaps interval i."""
-    leaves = False
-    for k in range(w + D.V[w, s.USES], w + D.V[w, s.USES_END]):
-        if (
-            D.decisions[k] != STAY
-            and chosen.idle[k, I_BEFORE] > chosen.idle[i, I_AFTER]
-            and chosen.idle[k, I_AFTER] < chosen.idle[i, I_BEFORE]
-        ):
-            leaves = True
-    return leaves
-
-
-@inlined
-def _absent(D: DryRun, chosen: Selection, u: int, when: int) -> bool:
-    """Whether u must be made again if op `when` needs it to make others. Not if it has a use left: it will be back."""
-    absent = False
-    if D.V[u, s.EVICTABLE]:
-        at = D.V[u, s.USES]
-        while at < D.V[u, s.USES_END] and D.uses[at] < when:
-            at += 1
-        absent = at == D.V[u, s.USES_END] and (D.decisions[u + at] != STAY or chosen.kept[u] == 0)
-    return absent
+_TRIED = 200  # values that might leave for longer: of more, evenly many are passed over
 
 
 @kernel
@@ -96,11 +43,25 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
         if idle[i, I_OPEN] and D.decisions[i] == STAY:
             chosen.estimate[i] = cost_to_bring_back(D, chosen, i)
             chosen.share[i] = 1.0
+    for v in range(chosen.near.shape[0]):
+        chosen.near[v] = 0
+    at_once = 1
     while over > 0 and D.K[D_COUNT] < most:
+        if at_once > 1:
+            n = line_up(D, chosen, at_once, now, over)
+            if n > 1 and leave_at_once(D, chosen, n, budget, cost, over):
+                for k in range(n):
+                    estimate_relatives(D, chosen, idle[chosen.batch[k], I_VALUE])
+                take_note(D, chosen)
+                cost, over = D.K[D_COST], excess(D, chosen, budget)
+                now, last, at_once = now + 1, -1, min(2 * at_once, most_at_once(D.peak.shape[0]))
+                continue
+            at_once = n // 2
+            continue
         best, least = -1, np.inf
         for i in range(idle.shape[0]):
             if idle[i, I_OPEN] and D.decisions[i] == STAY:
-                this = chosen.score[i] if idle[i, I_SEEN] == now else _estimated_score(D, chosen, i, least)
+                this = chosen.score[i] if idle[i, I_SEEN] == now else estimated_score(D, chosen, i, least)
                 if this < least:
                     best, least = i, this
         if best < 0:
@@ -115,58 +76,13 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
             continue
         else:
             D.decisions[best] = LEAVE_ONCE
-            _estimate_relatives(D, chosen, idle[best, I_VALUE])
+            estimate_relatives(D, chosen, idle[best, I_VALUE])
         if last != best:
             dry_run(D)
         take_note(D, chosen)
         cost, over = D.K[D_COST], excess(D, chosen, budget)
-        now, last = now + 1, -1
+        now, last, at_once = now + 1, -1, min(2, most_at_once(D.peak.shape[0]))
     return over
-
-
-@inlined
-def _estimated_score(D: DryRun, chosen: Selection, i: int, least: float) -> float:
-    """Like _score_by_dry_run, by estimate. Only a lower bound if that is not below `least`."""
-    score = np.inf
-    first, last = chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE]
-    ops = chosen.over[last] - chosen.over[first]
-    if ops > 0 and chosen.share[i] > 0.0:
-        nbytes = D.V[chosen.idle[i, I_VALUE], s.BYTES]
-        score = chosen.estimate[i] / (chosen.share[i] * float(nbytes * ops))
-        if score < least:
-            score = chosen.estimate[i] / (chosen.share[i] * _gain(chosen, first, last, nbytes))
-    return score
-
-
-@kernel
-def _gain(chosen: Selection, first: int, last: int, nbytes: int) -> float:
-    """The excess that goes if so many bytes are not there from op `first` until op `last`."""
-    gain = 0.0
-    for op in range(max(first, chosen.span[0]), min(last, chosen.span[1])):
-        gain += float(min(chosen.excess[op], nbytes))
-    return gain
-
-
-@kernel
-def _estimate_relatives(D: DryRun, chosen: Selection, v: int) -> None:
-    """Estimate anew what it costs to drop the siblings, the inputs and the results of v's op and of its users."""
-    op = D.V[v, s.PRODUCER]
-    for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
-        _estimate(D, chosen, D.outs[k])
-    for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
-        _estimate(D, chosen, D.ins[k])
-    for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
-        user = D.uses[j]
-        for k in range(D.O[user, s.OUTS], D.O[user, s.TEMPS]):
-            _estimate(D, chosen, D.outs[k])
-
-
-@inlined
-def _estimate(D: DryRun, chosen: Selection, v: int) -> None:
-    for i in range(v + D.V[v, s.USES], v + D.V[v, s.USES_END] + 1):
-        if chosen.idle[i, I_OPEN] and D.decisions[i] == STAY:
-            chosen.estimate[i] = cost_to_bring_back(D, chosen, i)
-            chosen.share[i] = 1.0
 
 
 @kernel
@@ -177,12 +93,8 @@ def _score_by_dry_run(D: DryRun, chosen: Selection, i: int, budget: int, cost: i
     if dry_run(D):
         gain = over - exceeds(D, budget)
         chosen.estimate[i] = float(D.K[D_COST] - cost)
-        chosen.share[i] = max(gain, 0.0) / _gain(
-            chosen,
-            chosen.idle[i, I_AFTER] + 1,
-            chosen.idle[i, I_BEFORE],
-            D.V[chosen.idle[i, I_VALUE], s.BYTES],
-        )
+        chosen.share[i] = 1.0
+        chosen.share[i] = max(gain, 0.0) / estimated_gain(D, chosen, i)
         if gain > 0.0:
             score = chosen.estimate[i] / gain
     D.decisions[i] = STAY
@@ -208,13 +120,15 @@ def _try_again(D: DryRun, chosen: Selection, now: int) -> bool:
 @kernel
 def _leave_for_longer(D: DryRun, chosen: Selection, budget: int, cost: int, over: float) -> bool:
     """No interval helps any more: let a value that came back early for others leave again. False: no use."""
-    best, least = -1, np.inf
+    n = 0
     for i in range(chosen.idle.shape[0]):
-        if (
-            chosen.idle[i, I_OPEN]
-            and D.decisions[i] == LEAVE_ONCE
-            and chosen.over[chosen.idle[i, I_BEFORE]] > chosen.over[chosen.idle[i, I_AFTER] + 1]
-        ):
+        n += _might_leave(D, chosen, i)
+    best, least, every, k = -1, np.inf, 1 + n // _TRIED, 0
+    for i in range(chosen.idle.shape[0]):
+        if _might_leave(D, chosen, i):
+            k += 1
+            if k % every > 0:
+                continue
             D.decisions[i] = LEAVE
             if dry_run(D):
                 gain = over - exceeds(D, budget)
@@ -224,3 +138,10 @@ def _leave_for_longer(D: DryRun, chosen: Selection, budget: int, cost: int, over
     if best >= 0:
         D.decisions[best] = LEAVE
     return best >= 0
+
+
+@inlined
+def _might_leave(D: DryRun, chosen: Selection, i: int) -> bool:
+    """Whether a value comes back for others in interval i, in which ops exceed the budget."""
+    first, last = chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE]
+    return (chosen.idle[i, I_OPEN] > 0) & (D.decisions[i] == LEAVE_ONCE) & (chosen.over[last] > chosen.over[first])

@@ -13,6 +13,7 @@ from coopsim.kernel.jit import kernel
 from coopsim.kernel.reference import Bundle
 from coopsim.planning.dry_run_state import FOR_OTHERS, HERE, NEED, DryRun, DryRunCounts
 from coopsim.planning.program import Program
+from coopsim.planning.ranges import fill, new_ranges
 from coopsim.planning.request import LEAVE, STAY, Copying
 
 # idle: a row per idle interval of a value. I_AFTER, I_BEFORE: the ops of the program between which it lies; the last
@@ -39,6 +40,7 @@ class Excess(Bundle):
     over: s.Array  # how many ops before each exceed the budget
     excess: s.Array  # of each op, the bytes above the budget
     span: s.Array  # the first op that exceeds it, and the one after the last
+    ranges: s.Array  # of chosen.excess (ranges.py)
 
 
 class Noted(Bundle):
@@ -46,6 +48,7 @@ class Noted(Bundle):
 
     back: s.Array  # of each interval, as there
     peak: s.Array  # of each op, as there
+    peaks: s.Array  # of chosen.peak (ranges.py), where `prune` needs it
     waiting: s.Array  # of each op, the bytes that stay for others until then
     made: s.Array  # of each value, how often it is made again for others
     kept: s.Array  # of each value that stays for others, whether to the end: an update in place may take its place
@@ -61,6 +64,8 @@ class ChosenCopies(Bundle):
 class Selection(IdleIntervals, Excess, Noted, ChosenCopies):
     """All of it, and room for walks over ops. A function that takes one of its parts uses no other."""
 
+    batch: s.Array  # intervals that are decided at once
+    near: s.Array  # of each value, the last turn in which a relative was among these
     stamp: s.Array  # ops that a walk has counted
     stack: s.Array
 
@@ -92,6 +97,10 @@ def selection(program: Any, copying: Copying | None = None) -> Selection:
         over=np.zeros(n_ops + 1, np.int64),
         excess=np.zeros(n_ops, np.int64),
         span=np.zeros(2, np.int64),
+        ranges=new_ranges(n_ops),
+        peaks=new_ranges(n_ops),
+        batch=np.zeros(4 * n_ops, np.int64),
+        near=np.zeros(len(V), np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         back=np.zeros(len(value), np.int64),
@@ -139,7 +148,8 @@ def take_note(D: DryRun, chosen: Selection) -> None:
 @kernel
 def excess(D: DryRunCounts, chosen: Excess, budget: int) -> float:
     """Sum over the ops of the bytes above the budget; brings chosen.over, chosen.excess and chosen.span up to date."""
-    total, count = 0.0, 0
+    total, count, first, last = 0.0, 0, chosen.span[0], chosen.span[1]
+    chosen.span[0] = chosen.span[1] = 0
     for op in range(D.peak.shape[0]):
         chosen.excess[op] = max(D.peak[op] - budget, 0)
         if chosen.excess[op] > 0:
@@ -149,6 +159,10 @@ def excess(D: DryRunCounts, chosen: Excess, budget: int) -> float:
             chosen.span[1] = op + 1
             count += 1
         chosen.over[op + 1] = count
+    if last > first:
+        fill(chosen.ranges, chosen.excess, first, last)
+    if count > 0:
+        fill(chosen.ranges, chosen.excess, chosen.span[0], chosen.span[1])
     return total
 
 
@@ -168,25 +182,40 @@ def least_bytes(program: Program, copying: Copying | None) -> int:
     What cannot leave is what may neither be made again nor be offloaded. A lower bound for any plan: a new version that
     may take over the place of the older one counts as nothing.
     """
-    V, O = program.values, program.ops  # noqa: E741
+    V = program.values
     stays = V[:, s.EVICTABLE] == 0
     if copying is not None:
         stays &= copying.rows[:, s.OFFLOADABLE] == 0
-    here = np.zeros(len(V), np.bool_)
+    here = np.zeros(len(V), np.int64)
     here[program.initial] = stays[program.initial]
-    held = most = int(V[here, s.BYTES].sum())
-    for kind, at in program.events.tolist():
+    ops = program.ops, program.ins, program.outs
+    return int(_most_bytes(V, *ops, program.events, stays.astype(np.int64), here))
+
+
+@kernel
+def _most_bytes(V: s.Array, O: s.Array, ins: s.Array, outs: s.Array, E: s.Array, stays: s.Array, here: s.Array) -> int:  # noqa: E741
+    """As least_bytes; here: whether each value is in memory, at first those that stay of what is there at the start."""
+    held = 0
+    for v in range(len(here)):
+        held += here[v] * V[v, s.BYTES]
+    most = held
+    for e in range(len(E)):
+        kind, at = E[e, s.KIND], E[e, s.ID]
         if kind == s.RUN:
-            ins, outs = program.ins[O[at, s.INS] : O[at + 1, s.INS]], program.outs[O[at, s.OUTS] : O[at, s.TEMPS]]
-            inside = program.outs[O[at, s.TEMPS] : O[at + 1, s.OUTS]]
-            moved = outs[V[outs, s.IN_PLACE] == 1]
-            made = outs[V[outs, s.IN_PLACE] == 0]
-            needed = (ins[~here[ins]], made, inside)
-            most = max(most, held + sum(int(V[values, s.BYTES].sum()) for values in needed))
-            gone, new = V[moved, s.OLDER], outs[stays[outs]]
-            held += int(V[new, s.BYTES].sum()) - int(V[gone[here[gone]], s.BYTES].sum())
-            here[gone], here[new] = False, True
+            needed = held
+            for k in range(O[at, s.INS], O[at + 1, s.INS]):
+                needed += (1 - here[ins[k]]) * V[ins[k], s.BYTES]
+            for k in range(O[at, s.OUTS], O[at + 1, s.OUTS]):
+                needed += (1 - V[outs[k], s.IN_PLACE]) * V[outs[k], s.BYTES]
+            most = max(most, needed)
+            for k in range(O[at, s.OUTS], O[at, s.TEMPS]):
+                v = outs[k]
+                if V[v, s.IN_PLACE]:
+                    held -= here[V[v, s.OLDER]] * V[V[v, s.OLDER], s.BYTES]
+                    here[V[v, s.OLDER]] = 0
+                held += stays[v] * V[v, s.BYTES]
+                here[v] = stays[v]
         elif kind in (s.DROP, s.GONE) and here[at]:
-            here[at] = False
-            held -= int(V[at, s.BYTES])
+            here[at] = 0
+            held -= V[at, s.BYTES]
     return most

@@ -1,5 +1,6 @@
 """Plans that offload, too: what they begin with, and which of them is the cheapest."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,16 +10,20 @@ from coopsim.planning.adjust_copies import make_room
 from coopsim.planning.away import Away
 from coopsim.planning.copy_prices import CopyPrices
 from coopsim.planning.draft import Draft, Saved
-from coopsim.planning.fitting import Begin, Remembered, keep_or_cut, with_addresses
+from coopsim.planning.fitting import Begin, Remembered, begin_and_fit, keep_or_cut
 from coopsim.planning.request import Copying, ResidencyPlan
+
+#: Gives decisions addresses; others, made by the function for fewer bytes, if there are none.
+Complete = Callable[[Callable[[int], bool]], ResidencyPlan | None]
 
 _EXPENSIVE = 0.25  # of the iteration's cost: where the rest costs more, ops may wait for copies
 
 
-def with_copies(draft: Draft, copying: Copying, few: int, many: int) -> ResidencyPlan | None:
+def with_copies(draft: Draft, copying: Copying, few: int, many: int, complete: Complete) -> ResidencyPlan | None:
     """The cheapest of the plans that are tried, or None. What is found at once, and costs little, is taken as it is.
 
-    few, many: numbers of dry runs for a choice, at once and where that is not enough.
+    few, many: numbers of dry runs for a choice, at once and where that is not enough. complete: gives
+    decisions addresses.
     """
     which = [(offloadable, _begins(draft, copying)) for offloadable in _which(copying)]
 
@@ -30,7 +35,7 @@ def with_copies(draft: Draft, copying: Copying, few: int, many: int) -> Residenc
         for offloadable, begins in which:
             draft.D.copies[:, s.OFFLOADABLE] = offloadable
             tried = [begin for begin in begins if begin.waits == waits]
-            plan = _cheapest(draft, _choices(draft, tried, dry_runs), dry_runs)
+            plan = _cheapest(draft, _choices(draft, tried, dry_runs), dry_runs, complete)
             if plan is not None and (best is None or plan.cost < best.cost):
                 best = plan
             if costs_little(best):
@@ -104,13 +109,15 @@ def _choices(draft: Draft, begins: list[Remembered], most: int) -> list[tuple[in
     return sorted(found, key=lambda one: one[0])
 
 
-def _cheapest(draft: Draft, choices: list[tuple[int, Saved, Begin]], dry_runs: int) -> ResidencyPlan | None:
+def _cheapest(
+    draft: Draft, choices: list[tuple[int, Saved, Begin]], dry_runs: int, complete: Complete
+) -> ResidencyPlan | None:
     """Of several choices, the cheapest first, the one that is cheapest once it has addresses."""
     best: ResidencyPlan | None = None
     for cost, decisions, begin in choices:
         if best is None or cost < best.cost:
             draft.restore(decisions)
-            plan = with_addresses(draft, begin, dry_runs)
+            plan = complete(begin_and_fit(draft, begin, dry_runs))
             if plan is not None and (best is None or plan.cost < best.cost):
                 best = plan
     return best

@@ -100,6 +100,7 @@ class ScriptFigures:
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
     peak_requested_bytes: int = 0
+    peak_active_bytes: int = 0  #: with blocks that were freed and that another stream still uses (record_stream)
     peak_device_bytes: int = 0
     retries: int = 0
     ooms: int = 0

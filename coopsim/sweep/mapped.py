@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim import files
 from coopsim.allocators import Allocator
 from coopsim.errors import of_type, whole
 from coopsim.policies import AnyPolicy
@@ -71,5 +72,5 @@ def map(  # noqa: A001  (coopsim.map)
     scan = Scan(largest, smallest, step, fine)
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None
-        table: DataFrame = feasibility_map(grid, scan, output or Path(folder) / "map", where, report)
+        table: DataFrame = feasibility_map(grid, scan, files.target(output or Path(folder) / "map"), where, report)
     return table

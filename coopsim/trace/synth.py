@@ -2,11 +2,11 @@
 
 Each is one training step, written as a tape of forward ops from which backward follows: the backward op of a layer
 reads the gradient of its result, its inputs and its weight, and makes a gradient for each. With `weight` bytes above 0
-every layer has a parameter of that many, whose gradient lives until SGD has used it. The same call gives the same
-trace, bit by bit.
+every layer has a parameter of that many, whose gradient lives until SGD has used it; micro-batches of a step add
+to it. The same call gives the same trace, bit by bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coopsim.errors import unknown
@@ -28,7 +28,7 @@ class _Layer:
     cost_ns: int
 
 
-class _Net:
+class Net:
     """Writes forward ops one by one, then all that follows from them."""
 
     def __init__(self, weight: int, input_bytes: int) -> None:
@@ -36,6 +36,8 @@ class _Net:
         self.weight = weight
         self.bytes: dict[int, int] = {}
         self.tape: list[_Layer] = []
+        self.parameters: list[int] = []  # of the layers in order
+        self.gradients: dict[int, int] = {}  # of parameters
         self.input = self._storage(input_bytes, Role.INPUT, alive_at_start=True)
 
     def _storage(self, nbytes: int, role: Role = Role.ACTIVATION, *, alive_at_start: bool = False) -> int:
@@ -44,29 +46,49 @@ class _Net:
         return storage
 
     def _op(
-        self, name: str, *, reads: list[int], creates: list[int], cost_ns: int, phase: Phase = Phase.FORWARD
+        self,
+        name: str,
+        *,
+        reads: list[int],
+        creates: list[int],
+        cost_ns: int,
+        mutates: Sequence[int] = (),
+        phase: Phase = Phase.FORWARD,
     ) -> None:
-        flops = 0 if name.startswith("aten.relu") else 1000 * cost_ns
         moved = sum(self.bytes[s] for s in {*reads, *creates})
         self.builder.op(
-            name, reads=reads, creates=creates, cost_ns=cost_ns, flops=flops, bytes_moved=moved, phase=phase
+            name,
+            reads=reads,
+            mutates=mutates,
+            creates=creates,
+            cost_ns=cost_ns,
+            flops=0 if name.startswith("aten.relu") else 1000 * cost_ns,
+            bytes_moved=moved,
+            phase=phase,
         )
 
     def layer(self, *inputs: int, nbytes: int, cost_ns: int, name: str = EXPENSIVE) -> int:
-        """A forward op that makes `nbytes` from its inputs and a weight of its own."""
-        weight = (self._storage(self.weight, Role.PARAMETER, alive_at_start=True),) if self.weight else ()
+        """A forward op that makes `nbytes` from its inputs and a weight of its own, the same in all micro-batches."""
+        if self.weight and len(self.tape) == len(self.parameters):
+            self.parameters.append(self._storage(self.weight, Role.PARAMETER, alive_at_start=True))
+        weight = (self.parameters[len(self.tape)],) if self.weight else ()
         result = self._storage(nbytes)
         self._op(name, reads=[*inputs, *weight], creates=[result], cost_ns=cost_ns)
         self.tape.append(_Layer(result, inputs, weight, name, cost_ns))
         return result
 
-    def train(self, label: str) -> Trace:
-        """Backward over the tape, then the update of every weight."""
+    def backward(self) -> None:
+        """Backward over the tape, which is empty then: the next layer begins another micro-batch."""
         gradient = self._loss(self.tape[-1].result)
-        weight_gradients: list[tuple[int, int]] = []
         for layer in reversed(self.tape):
-            weight_gradients += self._backward(layer, gradient)
-        for weight, of_weight in weight_gradients:
+            self._backward(layer, gradient)
+        self.tape = []
+
+    def train(self, label: str) -> Trace:
+        """Backward over what is on the tape, then the update of every weight."""
+        if self.tape:
+            self.backward()
+        for weight, of_weight in self.gradients.items():
             self.builder.op(
                 "aten.add_.Tensor", reads=[of_weight], mutates=[weight], cost_ns=1000, phase=Phase.OPTIMIZER
             )
@@ -80,16 +102,19 @@ class _Net:
         )
         return {result: gradient}
 
-    def _backward(self, layer: _Layer, gradient: dict[int, int]) -> list[tuple[int, int]]:
-        """The gradients of a layer's inputs, added to what others gave them; of its weight, with it, as the result."""
+    def _backward(self, layer: _Layer, gradient: dict[int, int]) -> None:
+        """The gradients of a layer's inputs, added to what others gave them; of its weight, with it."""
         mine = gradient.pop(layer.result)
         made = {s: self._storage(self.bytes[s]) for s in dict.fromkeys(layer.inputs) if s != self.input}
-        of_weight = [(w, self._storage(self.weight, Role.GRADIENT)) for w in layer.weight]
-        creates = [*made.values(), *(g for _, g in of_weight)]
-        if creates:
+        first = [w for w in layer.weight if w not in self.gradients]
+        added = [self.gradients[w] for w in layer.weight if w in self.gradients]
+        for w in first:
+            self.gradients[w] = self._storage(self.weight, Role.GRADIENT)
+        creates = [*made.values(), *(self.gradients[w] for w in first)]
+        if creates or added:
             name, cost_ns = layer.name.replace(".default", "_backward.default"), 2 * layer.cost_ns
             reads = [mine, *layer.inputs, *layer.weight]
-            self._op(name, reads=reads, creates=creates, cost_ns=cost_ns, phase=Phase.BACKWARD)
+            self._op(name, reads=reads, mutates=added, creates=creates, cost_ns=cost_ns, phase=Phase.BACKWARD)
         self.builder.free(mine)
         self.builder.free(layer.result)
         for s, new in made.items():
@@ -101,7 +126,6 @@ class _Net:
                     self.builder.free(part)
                 new = total
             gradient[s] = new
-        return of_weight
 
 
 def chain(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
@@ -110,7 +134,7 @@ def chain(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000
     x ─► 1 ─► 2 ─► … ─► n ─┐
     x ◄─ 1' ◄ 2' ◄ … ◄─ n' ┘     i' reads what i read
     """
-    net = _Net(weight, nbytes)
+    net = Net(weight, nbytes)
     at = net.input
     for _ in range(n):
         at = net.layer(at, nbytes=nbytes, cost_ns=cost_ns)
@@ -125,7 +149,7 @@ def tree(depth: int = 4, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_0
     x ─► ●─┐   ├►●
     x ─► ●─┴►●─┘        depth 2
     """
-    net = _Net(weight, nbytes)
+    net = Net(weight, nbytes)
 
     def node(height: int) -> int:
         children = [node(height - 1), node(height - 1)] if height else [net.input]
@@ -143,7 +167,7 @@ def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int =
                └► ■ ───► ■ ┘
                    └► ▪ ─┘         depth 3, and the bottom
     """
-    net = _Net(weight, nbytes)
+    net = Net(weight, nbytes)
 
     def level(k: int, *inputs: int) -> int:
         size = max(nbytes >> k, 1)
@@ -158,6 +182,27 @@ def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int =
     return net.train(f"unet-{depth}")
 
 
+def accumulated(n: int = 8, blocks: int = 6, nbytes: int = MIB, weight: int = MIB // 16) -> Trace:
+    """`n` micro-batches through residual blocks, whose gradients add up: a long step that repeats a short one.
+
+    x ─► ■ ─► ▪ ─► + ─► ■■■■ ─► ■■■■ ─► ▪ ─► + ─► …      a block: forward, then backward, then the next micro-batch
+      └───────────┘ └───────────────────────┘
+    """
+    net = Net(weight, nbytes)
+    for _ in range(n):
+        at = net.input
+        for _ in range(blocks):
+            inner = net.layer(net.layer(at, nbytes=3 * nbytes, cost_ns=30_000), nbytes=nbytes, cost_ns=25_000)
+            at = net.layer(at, inner, nbytes=nbytes, cost_ns=3_000, name=CHEAP)
+            wide = net.layer(at, nbytes=4 * nbytes, cost_ns=40_000)
+            inner = net.layer(
+                net.layer(wide, nbytes=4 * nbytes, cost_ns=8_000, name=CHEAP), nbytes=nbytes, cost_ns=40_000
+            )
+            at = net.layer(at, inner, nbytes=nbytes, cost_ns=3_000, name=CHEAP)
+        net.backward()
+    return net.train(f"accumulated-{n}")
+
+
 def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
     """Cheap and expensive results side by side, then a wide one: dropping the cheapest first leaves too small holes.
 
@@ -167,7 +212,7 @@ def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000
 
     `n` pairs of one size; then a layer of three times the bytes, which needs room in one block.
     """
-    net = _Net(weight, nbytes)
+    net = Net(weight, nbytes)
     at = net.input
     for _ in range(n):
         cheap = net.layer(at, nbytes=nbytes, cost_ns=max(cost_ns // 100, 1), name=CHEAP)
@@ -176,8 +221,14 @@ def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000
     return net.train(f"holes-{n}")
 
 
-NAMES: dict[str, Callable[..., Trace]] = {"chain": chain, "holes": holes, "tree": tree, "unet": unet}
-_MOST = {"chain": 100_000, "holes": 50_000, "tree": 14, "unet": 24}
+NAMES: dict[str, Callable[..., Trace]] = {
+    "accumulated": accumulated,
+    "chain": chain,
+    "holes": holes,
+    "tree": tree,
+    "unet": unet,
+}
+_MOST = {"accumulated": 10_000, "chain": 100_000, "holes": 50_000, "tree": 14, "unet": 24}
 
 
 def make(spec: str) -> Trace:

@@ -1,5 +1,8 @@
 """`coopsim.plot` and `coopsim plot`: pyplot's axes or one's own, what is chosen of policies, any size, and its data."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,18 @@ def test_it_is_a_figure_of_pyplots_and_gives_its_axes(plt: Any) -> None:
     assert coopsim.plot(SQUEEZED["coop"], TRACE).get_ylabel() == "address (KiB)"
     assert len(coopsim.plot(list(SQUEEZED.values()), TRACE)) == 3
     assert len(plt.get_fignums()) == 5
+
+
+def test_a_backend_that_is_interactive_stays_so() -> None:
+    """As a notebook's: a figure is shown in the cells after the first, too."""
+    lines = (
+        "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance()",
+        "import matplotlib, coopsim",
+        "coopsim.plot(coopsim.load('synth:unet:4'))",
+        "assert matplotlib.is_interactive(), 'taken back'",
+    )
+    place = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, env=place)
 
 
 def test_it_draws_into_axes_of_ones_own(plt: Any) -> None:

@@ -1,5 +1,7 @@
 """What a budget says of itself, what it refuses, and that it leaves PyTorch as it was."""
 
+import re
+
 from tests.conftest import Runner
 
 BEGIN = """
@@ -26,7 +28,12 @@ KEYS = {
 
 
 def test_report_has_its_keys(child: Runner) -> None:
-    report = child(f"{BEGIN}answer(one(plain(net())[1], steps=4).report())")
+    share, report, now = child(
+        f"{BEGIN}share = repr(coopsim.live.Budget('75%'))\n"
+        "budget = one(plain(net())[1], steps=4)\nanswer([share, budget.report(), repr(budget)])"
+    )
+    assert share == "<Budget of 75%, foresight-offline, 0 steps so far>"
+    assert re.fullmatch(r"<Budget of [\d.]+ KiB, foresight-offline, 4 steps so far>|.*MiB, .* 4 steps so far>", now)
     assert set(report) >= KEYS
     assert (report["steps"], report["planned_steps"], report["policy"]) == (4, 2, "foresight-offline")
     assert report["predicted_overhead"] >= 1

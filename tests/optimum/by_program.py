@@ -15,9 +15,9 @@ class ByProgram:
         self.model, self.point = model, point
 
     def __call__(self, request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
-        draft = Draft(request, start)
+        draft = Draft(request.program, request.target_bytes, start.copying, first_run=request.in_place_once)
         self.decide(draft)
-        return fitting.with_addresses(draft, lambda _: -1.0, 1)
+        return fitting.with_addresses(draft, request, start.placed, lambda _: False)
 
     def is_one(self, column: int | None) -> bool:
         return column is not None and self.point[column] > 0.5

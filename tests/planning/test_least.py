@@ -70,7 +70,7 @@ def test_no_plan_needs_less(trace: Trace, roll) -> None:
 
 
 def test_no_plan_is_looked_for_where_none_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def search(*_):
+    def search(*_, **__):
         raise AssertionError("it fits nowhere")
 
     monkeypatch.setattr(making, "Draft", search)

@@ -59,14 +59,20 @@ def test_holes_costs_the_greedy_more_than_the_window() -> None:
 
 def test_make() -> None:
     assert make("synth:chain:5").content_hash == make("chain:5").content_hash == chain(5).content_hash
-    assert [make(f"synth:{name}").label for name in NAMES] == ["chain-16", "holes-16", "tree-4", "unet-4"]
+    assert [make(f"synth:{name}").label for name in NAMES] == [
+        "accumulated-8",
+        "chain-16",
+        "holes-16",
+        "tree-4",
+        "unet-4",
+    ]
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("synth:chian:16", "did you mean chain"),
-        ("synth:zzz", "known: chain, holes, tree, unet"),
+        ("synth:zzz", "known: accumulated, chain, holes, tree, unet"),
         ("synth:", "unknown synthetic trace ''"),
         ("synth:chain:0", "from 1 to"),
         ("synth:chain:-3", "from 1 to"),

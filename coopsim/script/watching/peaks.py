@@ -22,7 +22,7 @@ _FEWEST = 4  #: batches that tell whether an evaluation keeps something of each
 _MOSTLY = 0.8  #: the part of the batches that must have added memory
 _TIMES = 4  #: evaluations that tell whether each leaves something behind
 _ALIKE = 0.8  #: the least of what they leave, as a part of the most
-_KINDS = ("allocated", "reserved", "requested")
+_KINDS = ("allocated", "reserved", "requested", "active")
 Figures = dict[str, int]
 
 
@@ -134,6 +134,7 @@ class PeakProbe(Probe):
         found.peak_allocated_bytes = self.run["allocated"]
         found.peak_reserved_bytes = self.run["reserved"]
         found.peak_requested_bytes = self.run["requested"]
+        found.peak_active_bytes = self.run["active"]
         if self.first is not None:
             found.first_step_peak_reserved_bytes = self.first["reserved"]
         if self.last is not None:
