@@ -89,9 +89,8 @@ class Follow:
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
-    def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor's memory in place until the step is over: it is not evicted. Unknown tensors are ignored."""
-        storage = tensor.untyped_storage()
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
         if self.observed is not None:
             self.observed.pin(storage)
         else:
@@ -155,6 +154,8 @@ class Follow:
         self.started = False
         values, residency = self.values, self.values.residency
         mutable = row.entry.mutable
+        if residency.streams is not None and residency.streams.number() != row.entry.stream and row.entry.op >= 0:
+            raise Deviation("runs on another stream")
         if row.look or mutable:
             given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self.bindings.bind(row.look, given)
@@ -175,14 +176,14 @@ class Follow:
             away = [(tracked, tracked.version) for _, s in row.look if (tracked := storages[s]).evicted]
             if away:  # by plan they are there
                 values.materialize(away)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.use(storages[s] for _, s in row.look)
         for s, v in row.copies:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
         states = drawn.before(row.func, args, kwargs, values.device_type)
         call = self._call(row, args, kwargs, states) if row.call else None
-        if self._several_streams and residency.streams is not None:
-            residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:

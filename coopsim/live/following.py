@@ -141,9 +141,9 @@ class Following(State):
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
-    def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor in place until the step is over, as the program knows its address."""
-        self._follow.pin(tensor)
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage in place until the step is over, as the program knows its address."""
+        self._follow.pin(storage)
 
     def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""

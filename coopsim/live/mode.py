@@ -151,20 +151,17 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _address_is_known(self, tensor: torch.Tensor) -> None:
         """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
         if self._is_ours(tensor):
-            self.state.materialize(tensor.untyped_storage())
-            self.state.pin(tensor)
+            self._is_located(tensor.untyped_storage())
 
     def _bring_back(self, tensor: torch.Tensor) -> None:
         if self._is_ours(tensor):
             self.state.materialize(tensor.untyped_storage())
 
     def _is_located(self, storage: torch.UntypedStorage) -> None:
-        """Bring back a storage that is evicted, which on the CPU is then read where it is."""
-        residency = self._context.residency
-        tracked = residency.evicted_at(storage)
-        self.state.materialize(storage)
-        if tracked is not None and residency.device_type == "cpu":
-            tracked.pin()
+        """The same of a storage."""
+        if storage.device.type == self._context.residency.device_type and storage.nbytes():
+            self.state.materialize(storage)
+            self.state.pin(storage)
 
     @contextlib.contextmanager
     def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:

@@ -23,6 +23,7 @@ from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
 from coopsim.live.prices import timed
 from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.written import Writers
 from coopsim.observe import assemble, roles
 from coopsim.observe.costs import OpCostModel
 from coopsim.observe.device import Device
@@ -50,6 +51,7 @@ class LoggedOp:
     results: list[Any]
     op: int = -1
     mutable: bool = False
+    stream: int = 0
     storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
         default=([], [], None), repr=False
     )
@@ -89,6 +91,7 @@ class StepRecorder(Recorder):
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
         self._ran = Ran(None, [], [], None)  # the latest op
+        self.writers = Writers()
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
         self.device_type, self._held = device_type, False
@@ -164,6 +167,7 @@ class StepRecorder(Recorder):
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
         operands = on_device(self.device_type, (*args, *kwargs.values()))
         shapes = _shapes_of(operands)
+        self.writers.used(operands)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
@@ -189,6 +193,8 @@ class StepRecorder(Recorder):
             self._state[State.AT] = len(self.op_log)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
+            entry.stream = op.stream
+            self.writers.made(op.name, zip(found, results, strict=True))
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
@@ -219,6 +225,7 @@ class StepRecorder(Recorder):
         }
         if self._times is not None:
             header["cost_source"] = self._price(recording, self._times.read())
+        self.writers.mark(recording)
         _hold_to_the_end(recording)
         trace = assemble.assemble(recording, [], header)
         ops = [event for event in recording.events if isinstance(event, Op)]

@@ -16,6 +16,7 @@ from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
+from coopsim.live.written import is_blank
 from coopsim.observe import effects
 from coopsim.observe.data_sizes import sized_by_data
 
@@ -49,6 +50,8 @@ class OpRunner:
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
         victims, roots = room.victims, room.roots
         victims.op_begins()
+        if residency.streams is not None:
+            residency.streams.number()
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
@@ -91,7 +94,7 @@ class OpRunner:
         for tracked in versions:
             tracked.change()
         lost = {t for t, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
-        if sized_by_data(func, operands):  # made again without its data, as on the phantom, it may be of another size
+        if is_blank(func) or sized_by_data(func, operands):  # made again, it may be other data, or of another size
             lost.update(created)
         writes = [(t, t.version) for t in (*versions, *created) if t not in lost]
         call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))

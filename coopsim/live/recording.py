@@ -6,6 +6,8 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from coopsim.live.following import Following
 from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
@@ -19,6 +21,11 @@ class _Recorded(State):
     def __init__(self, context: Context, recorder: StepRecorder) -> None:
         super().__init__(context)
         self.recorder = recorder
+
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage in place; no plan makes it again."""
+        super().pin(storage)
+        self.recorder.writers.located(storage)
 
     def end(self, *, learn: bool) -> None:
         """The step is over. learn: it went to its end, and can be planned."""

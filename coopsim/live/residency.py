@@ -13,7 +13,7 @@ from coopsim.live import emptied
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.streams import Streams, guard
+from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
@@ -90,8 +90,8 @@ class Residency:
         storage = tracked.ref()
         if tracked.version != version or tracked.evicted or storage is None or self.must_stay(tracked):
             return
-        for stream in tracked.streams:
-            guard(storage, stream)
+        if self.streams is not None:
+            self.streams.guard(storage, tracked)
         tracked.emptied()
         self.evicted[tracked.key] = tracked
         emptied.empty(storage)
@@ -110,6 +110,8 @@ class Residency:
             self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
+            if self.streams is not None:
+                self.streams.guard(theirs, tracked)
 
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""

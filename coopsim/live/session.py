@@ -66,7 +66,7 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached, tries=tries) if plan is not None else None
+        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
         if self._plan_file is not None:
             limit = self._plan_file.limit(limit, share=self._is_share)
             policy = self._plan_file.policy(policy)

@@ -97,11 +97,9 @@ class State:
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
-    def pin(self, tensor: torch.Tensor) -> None:
-        """Keep a tensor in place until the step is over, as the program knows its address."""
-        tracked = self._context.storages.of_tensor(tensor)
-        if tracked is not None:
-            tracked.pin()
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage with bytes in place until the step is over, as the program knows its address."""
+        self._context.storages.of(storage).pin()
 
     def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 
 from coopsim.live import refused
 
@@ -18,10 +19,11 @@ _GRAPHS = ("capture_begin", "replay")
 class Unseen:
     """Calls back, between `watch` and `forget`, before a tensor's bytes are read past the dispatcher.
 
-    seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`). saved: called with each
-    tensor that an autograd function written in Python has saved, when its backward asks for it: its kernels may read
-    anything. located: called with a storage whose address is asked for. copied: called with a storage that is copied or
-    written to a file, which is done in the context that it returns. is_away: whether a storage on a GPU is evicted.
+    seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`, `to_dlpack`). saved:
+    called with each tensor that an autograd function written in Python has saved, when its backward asks for it: its
+    kernels may read anything. located: called with a storage whose address is asked for. copied: called with a storage
+    that is copied or written to a file, which is done in the context that it returns. is_away: whether a storage on a
+    GPU is evicted.
     CUDA graphs are refused.
     """
 
@@ -34,12 +36,15 @@ class Unseen:
         is_away: Callable[[torch.UntypedStorage], bool],
     ) -> None:
         self._seen, self._saved, self._located, self._copied, self._is_away = seen, saved, located, copied, is_away
-        self._before: list[tuple[type, str, Any]] = []
+        self._before: list[tuple[Any, str, Any]] = []
 
     def watch(self) -> None:
         """Replace the methods that give access to bytes, in this process, until `forget`."""
         for name in _READS:
             self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
+        to_dlpack = self._reading(torch.utils.dlpack.to_dlpack)  # type: ignore[attr-defined]
+        for module in (torch, torch.utils.dlpack):
+            self._replace(module, "to_dlpack", to_dlpack)
         self._replace(torch.UntypedStorage, _ADDRESS, self._address(torch.UntypedStorage.data_ptr))
         for name in _COPIES:
             self._replace(torch.UntypedStorage, name, self._copying(getattr(torch.UntypedStorage, name)))
@@ -57,7 +62,7 @@ class Unseen:
                 delattr(owner, name)  # it was inherited
             self._before.pop()
 
-    def _replace(self, owner: type, name: str, by: Any) -> None:
+    def _replace(self, owner: Any, name: str, by: Any) -> None:
         self._before.append((owner, name, owner.__dict__.get(name)))
         setattr(owner, name, by)
 
@@ -70,9 +75,10 @@ class Unseen:
 
     def _address(self, original: Callable[..., int]) -> Callable[..., int]:
         def read(storage: torch.UntypedStorage) -> int:
-            if sys._getframe(1).f_globals.get("__name__") == "torch.serialization" and self._is_away(storage):
+            if sys._getframe(1).f_globals.get("__name__") != "torch.serialization":
+                self._located(storage)
+            elif self._is_away(storage):
                 return 0  # torch.save only compares it, and copies to the host later, one storage after the other
-            self._located(storage)
             return original(storage)
 
         return read

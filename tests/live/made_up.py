@@ -139,6 +139,7 @@ class Op:
     op: int = -1
     shapes: Any = ((), (), None)
     mutable: bool = False
+    stream: int = 0
 
 
 def row(op: Op, **what: Any) -> Row:

@@ -132,6 +132,7 @@ class Follower {
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
+    if (!row.views && !on_default_stream()) return false;  // as Python alone guards what several streams use
     Drawn drawn;
     if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {
@@ -168,6 +169,12 @@ class Follower {
   }
 
  private:
+  bool on_default_stream() const {
+    if (table_->kind != c10::DeviceType::CUDA) return true;
+    static const auto* const device = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+    return device->getStream(device->getDevice()).id() == 0;
+  }
+
   void forget_calls() {
     for (Kept& kept : calls) kept.forget();
   }

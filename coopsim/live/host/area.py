@@ -29,8 +29,8 @@ class Engines(Protocol):
     def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, streams: Streams, /) -> Mark:
         """Begin a copy, after all that `streams` and the current stream have been given; return a mark of its end."""
 
-    def wait(self, way: int, end: Mark, /) -> None:
-        """Let the ops that follow come after the end of a copy."""
+    def wait(self, way: int, end: Mark, streams: Streams, /) -> None:
+        """Let the ops that follow come after the end of a copy, on the current stream and on these."""
 
 
 class CudaEngines:
@@ -61,9 +61,10 @@ class CudaEngines:
             torch.cuda.set_stream(current)
         return engine.record_event()
 
-    def wait(self, _way: int, end: Mark) -> None:
-        """Let the current stream wait for a copy's event."""
-        self._current().wait_event(end)
+    def wait(self, _way: int, end: Mark, streams: Streams) -> None:
+        """Let the streams wait for a copy's event."""
+        for stream in {self._current(), *streams}:
+            stream.wait_event(end)
 
 
 class LateEngines:
@@ -81,7 +82,7 @@ class LateEngines:
         self._waiting[way].append(lambda: to.copy_(source))
         return self._made[way] + len(self._waiting[way]) - 1
 
-    def wait(self, way: int, end: Mark) -> None:
+    def wait(self, way: int, end: Mark, _streams: Streams) -> None:
         """Make the copies up to this one."""
         with DisableTorchDispatch():
             while self._made[way] <= end:

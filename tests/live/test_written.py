@@ -1,0 +1,64 @@
+"""Tensors that are filled past the dispatcher train with the same bits inside a budget."""
+
+import pytest
+
+from tests.conftest import Runner
+
+TRAIN = """
+import contextlib, ctypes
+import numpy as np, torch
+import coopsim.live
+torch.set_num_threads(1)
+N, W, located = 256, 64, torch.UntypedStorage.data_ptr
+def fill(address, i):
+    a = np.sin(np.arange(N * W, dtype=np.float32) + i)
+    ctypes.memmove(address, a.ctypes.data, a.nbytes)
+def hidden(out, i): fill(located(out.untyped_storage()), i)  # as a kernel of an extension's own does
+def empty(x, i): out = torch.empty_like(x); hidden(out, i); return out
+def changed(x, i): out = x.new_empty(N, W); hidden(out, i); return out.add_(1)
+def zeros(x, i): out = torch.zeros_like(x); hidden(out, i); return out
+def zeros_changed(x, i): out = torch.zeros(N, W); hidden(out, i); return out.mul_(2)
+def untyped_storage(x, i): out = torch.zeros_like(x); fill(out.untyped_storage().data_ptr(), i); return out
+def storage(x, i): out = torch.ones_like(x); fill(out.storage().data_ptr(), i); return out
+def data_ptr(x, i): out = x * 2; fill(out.data_ptr(), i); return out
+def numpy(x, i): out = torch.ones_like(x); out.numpy()[:] = np.cos(i); return out
+def to_dlpack(x, i):
+    out = torch.ones_like(x)
+    torch.from_dlpack(torch.utils.dlpack.to_dlpack(out)).mul_(i)
+    return out
+def run(way, memory):
+    torch.manual_seed(0)
+    net = torch.nn.ModuleList(torch.nn.Linear(W, W) for _ in range(6))
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    budget, losses = coopsim.live.Budget(memory, device="cpu") if memory else None, []
+    for _ in range(4):
+        with budget.step() if budget else contextlib.nullcontext():
+            h = torch.randn(N, W)
+            for i, layer in enumerate(net): h = torch.tanh(layer(h)) * way(h.detach(), i)
+            loss = h.square().mean(); loss.backward(); opt.step(); opt.zero_grad(); losses.append(loss.item())
+    return losses, [p.detach().numpy().tobytes() for p in net.parameters()], budget and budget.report()
+def same(name):
+    one, other = run(globals()[name], None), run(globals()[name], "80%")
+    return [one[:2] == other[:2], other[2]["planned_steps"], other[2]["evictions"]]
+"""
+WAYS = [
+    *("empty", "changed", "zeros", "zeros_changed", "untyped_storage", "storage", "data_ptr", "numpy", "to_dlpack"),
+]
+
+
+def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) -> None:
+    found = child(f"{TRAIN}answer({{name: same(name) for name in {WAYS!r}}})")
+    for name, (same, planned, evicted) in found.items():
+        assert same, name
+        assert planned > 0, name
+        assert evicted > 0, name
+
+
+@pytest.mark.parametrize("plant", [
+    "from coopsim.live.written import Writers; Writers.mark = lambda self, recording: None",
+    "from coopsim.live.written import Writers; Writers.used = lambda self, tensors: None",
+    "from coopsim.live.mode import StepMode; StepMode._is_located = lambda self, storage: None",
+])  # fmt: skip
+def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
+    found = child(f"{plant}\n{TRAIN}answer([same(name)[0] for name in {WAYS!r}])")
+    assert not all(found)
