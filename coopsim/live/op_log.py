@@ -198,8 +198,6 @@ class StepRecorder(Recorder):
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-            if ran.call is not None:
-                ran.call.took(op.cost_ns)
         elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.

@@ -150,12 +150,9 @@ class HostArea:
         free = _available() if self._device_type == "cuda" and not is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
-        try:  # whole pages, of no allocator that anybody counts
-            memory = mmap.mmap(-1, nbytes)
-        except (OSError, OverflowError):
+        found = host_memory(nbytes)
+        if found is None:
             return f"the host gives no {human(nbytes)}"
-        with DisableTorchDispatch():
-            found = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
         if self._device_type == "cuda" and not _locked(found):
             return f"{human(nbytes)} of the host's memory cannot be page-locked"
         self._bytes = found
@@ -166,6 +163,16 @@ class HostArea:
         assert self._bytes is not None
         assert at + nbytes <= self.nbytes
         return HostBytes(self._bytes, at, nbytes)
+
+
+def host_memory(nbytes: int) -> torch.UntypedStorage | None:
+    """So much of the host's memory, in whole pages, of no allocator that anybody counts. None if there is none."""
+    try:
+        memory = mmap.mmap(-1, nbytes)
+    except (OSError, OverflowError):
+        return None
+    with DisableTorchDispatch():
+        return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
 
 
 def _locked(memory: torch.UntypedStorage) -> bool:
