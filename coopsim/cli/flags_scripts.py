@@ -238,7 +238,7 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
         help="plans may also copy values to the host's memory and fetch them, where that is predicted to cost less "
         "than recomputing alone (default: as in the plan)",
     )
-    p.add_argument("--host-memory", metavar="B", help="with --offload: the most that copies take (default: no limit)")
+    p.add_argument("--host-memory", metavar="B", help="the most that copies take on the host (default: no limit)")
     p.add_argument(
         "--link",
         metavar="L",

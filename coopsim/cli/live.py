@@ -14,7 +14,7 @@ _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
     *("recomputes", "deviations", "replans", "device_calls", "predicted_overhead", "predicted_ns"),
     *("step_ns", "prices", "policy", "unplanned", "deviated", "no_arena"),
-    *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended", "started_again"),
+    *("offloads", "offloaded_bytes", "host_bytes", "no_offload", "needs_data", "loops_ended"),
 )
 
 
@@ -35,14 +35,6 @@ def run(args: argparse.Namespace) -> int:
     }
     told = live_cache.with_kept(args, told, arena=(arena := has_arena(args)))
     said = said_by(script_of(args, **told))
-    started_again = ""
-    if said["failed"] and not said["fits"] and args.plan is None and _may_fit_by_plan(said):
-        if args.no_cache or not live_cache.can_plan(args):
-            said["failed"] += "; whether a plan fits, `coopsim live plan` tells"
-        elif (planned := live_cache.planned(args, told, said["failed"])) is not None:
-            started_again, told = said["failed"], planned
-            said = said_by(script_of(args, **told))
-    said["started_again"] = started_again
     failed = said["failed"]
     if failed and told["arena"] and not arena and not told.get("cached"):
         live_cache.without_arena(told["cache"])
@@ -55,11 +47,6 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         raise Failed(failed, said["fits"])
     return 0
-
-
-def _may_fit_by_plan(said: dict[str, Any]) -> bool:
-    """Return whether the script has failed in a step without a plan, before any by plan, not as no plan can fit."""
-    return not said["planned_steps"] and said["failed"] != said["unplanned"]
 
 
 def has_arena(args: argparse.Namespace) -> bool:
@@ -114,8 +101,6 @@ def _text(said: dict[str, Any]) -> str:
         rows.append(("not steady", f"the last step took GPU memory or gave it back {said['device_calls']} times"))
     if said["no_arena"]:
         rows.append(("no arena", said["no_arena"]))
-    if said.get("started_again"):
-        rows.append(("started again", f"by a plan, after: {said['started_again']}"))
     if said["unplanned"] and not said["failed"]:
         rows.append(("no plan", said["unplanned"]))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)

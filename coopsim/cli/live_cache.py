@@ -5,15 +5,12 @@ They are plan files (live/plan_file.py), which hold no code; the ops of a step t
 
 import argparse
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coopsim import budget
-from coopsim.cli.live_script import a_gpu_is_here, hosting_of, no_arena
+from coopsim.cli.live_script import hosting_of, no_arena
 from coopsim.progress import note
-from coopsim.types import CoopsimError
 
 
 def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) -> dict[str, Any]:
@@ -57,50 +54,6 @@ def without_arena(file: str) -> None:
 
     kept = plan_file.load(file)
     plan_file.save(replace(kept, header=replace(kept.header, steady=True)), file)
-
-
-def can_plan(args: argparse.Namespace) -> bool:
-    """Return whether `planned` knows the card, and a budget in bytes."""
-    return _card(args) is not None and not budget.is_share(args.memory)
-
-
-def planned(args: argparse.Namespace, told: dict[str, Any], why: str) -> dict[str, Any] | None:
-    """Plan the script's steps on the phantom GPU, as `live plan` does, and keep the plan for this start and others.
-
-    Returns `told` with the plan, to start the script by; None, after a note that says why, if there is none. why: a
-    step without a plan has failed.
-    """
-    from coopsim.cli import live_plan
-
-    note(f"{why}: planning its steps, to start the script again by a plan (--no-cache: stop here)")
-    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        file = str(Path(folder, "plan"))
-        same = {"action": "plan", "gpu": _card(args) or None, "output": file, "steps": 0, "json": True}
-        try:
-            found, failed = live_plan.found_by(
-                argparse.Namespace(**vars(args) | same), budget.parse(args.memory, None, "--memory"), search=False
-            )
-        except CoopsimError as error:
-            note(f"there is no plan: {error}")
-            return None
-        if not found["fits"]:
-            reasons = (kind["unplanned"] for kind in found["kinds"] if kind["unplanned"])
-            note(f"there is no plan: {failed or next(reasons, 'by one, more than the budget is reserved')}")
-            return None
-        os.replace(file, told["cache"])
-    note("starting the script again by a plan, which other starts of it follow, too")
-    return told | {"cached": True, "arena": found["arena"]}
-
-
-def _card(args: argparse.Namespace) -> str | None:
-    """The card to plan for: --gpu's, or the one that is here; "": none, the script runs on the CPU. None: not known."""
-    from coopsim.calibrate import machine
-    from coopsim.phantom import profiles
-
-    if args.gpu or not a_gpu_is_here():
-        return args.gpu or ""
-    found = profiles.titled(machine.clocks().get("name", ""))
-    return found.name if found is not None else None
 
 
 def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:

@@ -30,14 +30,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found["fits"] else _NO_ROOM
 
 
-def found_by(args: argparse.Namespace, limit: int, *, search: bool = True) -> tuple[dict[str, Any], "Failed | None"]:
+def found_by(args: argparse.Namespace, limit: int) -> tuple[dict[str, Any], "Failed | None"]:
     """Record the script's steps, and return as `planned` does; in an arena where PyTorch's allocator does not do."""
     steps = _recorded(args, arena=wants_arena(args))
-    found, failed = planned(args, steps, limit, search=search)
+    found, failed = planned(args, steps, limit)
     can = args.arena is None and steps.header.device == "cuda" and not no_arena()
     if can and (why := _lacks_addresses(found, failed) or _unsteady(found)):
         note(f"{why}: planning for an arena")
-        found, failed = _in_arena(args, limit, search=search) or (found, failed)
+        found, failed = _in_arena(args, limit) or (found, failed)
     return found, failed
 
 
@@ -48,10 +48,10 @@ def _recorded(args: argparse.Namespace, *, arena: bool) -> "PlanFile":
     return steps
 
 
-def _in_arena(args: argparse.Namespace, limit: int, *, search: bool) -> "tuple[dict[str, Any], Failed | None] | None":
+def _in_arena(args: argparse.Namespace, limit: int) -> "tuple[dict[str, Any], Failed | None] | None":
     """Plan for an arena and return as `planned` does; None, after a note that says why, if that does not fit either."""
     try:
-        found, failed = planned(args, _recorded(args, arena=True), limit, search=search)
+        found, failed = planned(args, _recorded(args, arena=True), limit)
     except Failed as failed_there:
         note(f"in an arena the script fails: {failed_there}")
         return None
@@ -79,13 +79,10 @@ def _taken(found: dict[str, Any]) -> str:
     return f"{human(taken)} of {human(limit)} are reserved" if taken > limit else ""
 
 
-def planned(
-    args: argparse.Namespace, steps: "PlanFile", limit: int, *, search: bool = True
-) -> tuple[dict[str, Any], "Failed | None"]:
+def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[dict[str, Any], "Failed | None"]:
     """Plan these steps, try the plan, and write it if it fits; return what --json prints, and how the script failed.
 
-    The plan is for an arena if the steps were recorded in one. search: look for the smallest budget, too. The second
-    value is None if the script did not fail.
+    The plan is for an arena if the steps were recorded in one. The second value is None if the script did not fail.
     """
     from coopsim.live import make, plan_file
 
@@ -95,7 +92,6 @@ def planned(
         "arena": arena,
         "hosting": hosting,
         "on_gpu": steps.header.device == "cuda",
-        "search": search,
     }
     made = [make.make(signature, head.policy, limit, head.others_bytes, **how) for signature in steps.signatures]
     has_plans = any(m.signature.state.schedule is not None for m in made if not m.signature.first)

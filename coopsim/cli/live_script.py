@@ -49,6 +49,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
+    told["host_memory"] = _host_memory(args)
     told["offload"], told["hosting"] = args.offload, asdict(hosting) if (hosting := hosting_of(args)) else None
     script = Script(command)
     if args.masks and not args.gpu:
@@ -96,12 +97,15 @@ def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     from coopsim.live.host import hosting
 
     if not args.offload:
-        if args.host_memory or args.link:
-            raise CoopsimError("--host-memory and --link are for --offload")
+        if args.link:
+            raise CoopsimError("--link is for --offload")
         return None
     hosting.check(args.policy)
-    most = budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
-    return hosting.Hosting(args.link or "", most)
+    return hosting.Hosting(args.link or "", _host_memory(args))
+
+
+def _host_memory(args: argparse.Namespace) -> int | None:
+    return budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None
 
 
 def times(ns: dict[str, int]) -> str:

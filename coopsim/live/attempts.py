@@ -30,14 +30,12 @@ class Attempts:
         execute: Callable[[], Any],
         protected: Collection[TrackedStorage] | None,
         drawn: Drawn | None = None,
-        *,
-        above: bool = True,
     ) -> Any:
         """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
 
         An op that cannot be run again may exceed the budget. protected: tracked storages that must not be evicted;
         None: nothing may be evicted or moved, as only the observer knows where values are. drawn: states of the
-        generators, to be restored before the op runs again, here or by the caller. above: as Room.short takes it.
+        generators, to be restored before the op runs again, here or by the caller.
         Returns the op's result, and raises what the last attempt raises: OutOfMemoryError if the op has caught that.
         """
         if repeats(func) is Repeats.NEVER:
@@ -64,7 +62,7 @@ class Attempts:
             if drawn is not None:
                 drawn.restore()
             try:
-                if not self._room.short(protected, tries, above=above):
+                if not self._room.short(protected, tries):
                     raise failure
             finally:
                 del failure  # which refers to this frame, and so to the operands

@@ -43,8 +43,9 @@ class Budget:
     takes without a budget. policy: any that `coopsim.replay` takes. plan: a file of `coopsim live plan`, which steps
     follow from the first one on; memory may then be left out, and the policy is the plan's. device: "cuda" or "cpu"; by
     default, the one that has most bytes of parameters when the first step begins. offload: plans may also copy values
-    to the host and fetch them: at most host_memory, an amount, over link, a name of `coopsim list links` (by default
-    the card's). Under `coopsim live run` the command's arguments replace all of these.
+    to the host and fetch them, over link, a name of `coopsim list links` (by default the card's). host_memory: an
+    amount that copies may take there, those of steps without a plan included. Under `coopsim live run` the command's
+    arguments replace all of these.
 
     Raises LiveError without memory and plan, for a plan that does not match, and without a C++ compiler for a PyTorch
     before 2.12 or without CUDA.
@@ -69,14 +70,14 @@ class Budget:
         if memory is None and plan is None:
             raise LiveError('a budget is an amount of memory, such as "8GiB", or a plan')
         path = os.fspath(plan) if plan is not None else None
-        hosting = None
-        if offload:
-            most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
-            hosting = Hosting(link, most)
-        elif host_memory or link:
-            raise LiveError("host_memory and link are for offload=True")
+        if link and not offload:
+            raise LiveError("link is for offload=True")
+        most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
+        hosting = Hosting(link, most) if offload else None
         self._memory = memory
-        self.session = OFFERED.take() or TrainingSession(memory, policy, device, path, offload=hosting)
+        self.session = OFFERED.take() or TrainingSession(
+            memory, policy, device, path, offload=hosting, host_memory=most
+        )
 
     def __repr__(self) -> str:
         at = self.session

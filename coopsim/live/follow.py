@@ -20,6 +20,7 @@ from coopsim.live.operands import change, given_on
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, Spec, TrackedStorage
 from coopsim.live.values import Values
+from coopsim.live.written import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -120,11 +121,21 @@ class Follow:
             versions |= dict(row.makes)
             wanted.update(row.keep)
             wanted.update(row.copies)
-            if call is not None and row.call:
+            if row.call and call is None and self.plan.program.writes[row.entry.op] and not is_blank(row.func):
+                return False  # as another plan has not kept it
+            if row.call and call is not None:
                 self._calls[row.entry.op] = call
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
+        residency = self.values.residency
+        for value in ((storages[s], v) for s, v in wanted if s in storages):
+            if residency.memory_of(value) is None and value[1] not in value[0].makers:
+                return False
+        for kept, v in ((storages[s], v) for s, v in wanted if s in storages):  # what the program has let go
+            memory = kept.ref() if kept.version == v and not kept.evicted else None
+            if memory is not None:
+                kept.held.setdefault(v, memory)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:
@@ -154,6 +165,8 @@ class Follow:
         self.started = False
         values, residency = self.values, self.values.residency
         mutable = row.entry.mutable
+        if residency.streams is not None and residency.streams.number() != row.entry.stream and row.entry.op >= 0:
+            raise Deviation("runs on another stream")
         if row.look or mutable:
             given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self.bindings.bind(row.look, given)
@@ -174,14 +187,14 @@ class Follow:
             away = [(tracked, tracked.version) for _, s in row.look if (tracked := storages[s]).evicted]
             if away:  # by plan they are there
                 values.materialize(away)
+        if self._several_streams and residency.streams is not None:
+            residency.streams.use(storages[s] for _, s in row.look)
         for s, v in row.copies:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
         states = drawn.before(row.func, args, kwargs, values.device_type)
         call = self._call(row, args, kwargs, states) if row.call else None
-        if self._several_streams and residency.streams is not None:
-            residency.streams.use(storages[s] for _, s in row.look)
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:

@@ -12,10 +12,10 @@ import torch
 from coopsim.live.bindings import Deviation, Outgrown, check_elements
 from coopsim.live.errors import TRAP
 from coopsim.live.follow import Follow, RanOp
-from coopsim.live.on_demand import OnDemand
 from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
+from coopsim.live.spilling import Spilling
 from coopsim.live.state import Context, LeftPlan, State
 from coopsim.live.tracked import TrackedStorage
 from coopsim.observe import accumulation
@@ -25,7 +25,7 @@ _LEFT = object()  #: in place of an op's result: the step has left its plan befo
 
 
 class Following(State):
-    """Follows the plan of a signature. It goes on to the plan of another one that is the same so far, or OnDemand.
+    """Follows the plan of a signature. It goes on to the plan of another one that is the same so far, or Spilling.
 
     follow: of the plan, from the middle of a step; None: from its start.
     """
@@ -43,7 +43,16 @@ class Following(State):
         self.start()
 
     def take_over(self, before: Iterable[RanOp]) -> bool:
-        """Go on after ops that have run without the plan. False if they worked on other tensors (Follow.take_over)."""
+        """Go on after ops that have run without the plan.
+
+        False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
+        """
+        self._context.room.go_by_plan(self._movable)
+        values = self._context.values
+        try:
+            values.materialize(values.spilled.values)
+        except torch.OutOfMemoryError:
+            return False
         return self._follow.take_over(before)
 
     def start(self) -> None:
@@ -114,11 +123,11 @@ class Following(State):
         return False
 
     def _leave(self, why: str, *, outgrown: bool = False, ran_out: bool = False) -> None:
-        """Leave the plan, and let eviction on demand go on with its tracked storages. why: for the report."""
+        """Leave the plan, and go on without one. why: for the report."""
         self.stop()
         self._context.residency.copies.wait_for_all()
         left = LeftPlan(why, outgrown or self._follow.at < self.signature.decided, ran_out)
-        self._go_on(OnDemand(self._context, self.signature, left)).begin(self.storages)
+        self._go_on(Spilling(self._context, self.signature, left)).begin(self.storages)
 
     def stop(self) -> None:
         """Stop following the plan, and take back what the observer knows."""

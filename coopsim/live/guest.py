@@ -42,6 +42,7 @@ class Request:
     ended after `steps` steps, or, if that is 0, once a signature has come again and all plans are validated. command:
     the title of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload:
     whether plans may offload; None: if the file's do. hosting: fields of a live.host.hosting.Hosting, if they may.
+    host_memory: bytes of the host that all copies may take; None: no limit.
     cache: a file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed.
     background: plans are made while steps go on.
     """
@@ -55,6 +56,7 @@ class Request:
     arena_bytes: int | None = None
     offload: bool | None = None
     hosting: dict[str, Any] | None = None
+    host_memory: int | None = None
     cache: str = ""
     cached: bool = False
     background: bool = False
@@ -91,6 +93,7 @@ class BudgetGuest:
             offload=Hosting(**request.hosting) if request.hosting else None,
             no_offload="--no-offload" if request.offload is False else "",
             cached=request.cached,
+            host_memory=request.host_memory,
             background=request.background,
             keeps=bool(request.cache),
             no_arena=self._no_arena,

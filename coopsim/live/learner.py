@@ -11,7 +11,6 @@ from coopsim import budget as amounts
 from coopsim.live import device, plan_file, stored
 from coopsim.live.ladder import StepTook
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_file import Header, PlanFile
@@ -20,6 +19,7 @@ from coopsim.live.planning import Planning
 from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
 from coopsim.live.signatures import KnownSignatures, Signature
+from coopsim.live.spilling import Spilling
 from coopsim.live.state import State
 from coopsim.live.step import Step
 from coopsim.observe import effects, roles
@@ -55,7 +55,7 @@ class Totals:
         """Count a step that ended without an error, in this state."""
         self.steps += 1
         self.planned_steps += state.planned
-        if isinstance(state, OnDemand) and state.left is not None:
+        if isinstance(state, Spilling) and state.left is not None:
             self.deviated = state.left.why
             self.deviations += not state.left.ran_out
 
@@ -67,8 +67,8 @@ class Totals:
         """Count what was evicted, run again and offloaded in a step that is over."""
         self.evictions += residency.evictions
         self.recomputes += residency.recomputes
-        self.offloads += residency.copies.offloads
-        self.offloaded_bytes += residency.copies.offloaded_bytes
+        self.offloads += residency.copies.offloads + residency.spills
+        self.offloaded_bytes += residency.copies.offloaded_bytes + residency.spilled_bytes
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""
@@ -120,10 +120,10 @@ class Learner:
             case Recording(recorder=recorder) | Deciding(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
                 return False
-            case OnDemand(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
+            case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.saw(signature)
                 return self._judge(signature, step, ran_out=True)
-            case OnDemand(left=left) if left is not None:
+            case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
                 return False

@@ -104,7 +104,6 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         values = self._context.values
         with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
             values.finish([*self._context.storages.all, *self.state.storages])
-        self._context.room.let_go()
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
@@ -140,7 +139,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except torch.OutOfMemoryError as error:
             if not self.state.planned:
                 why = str(error).removeprefix("CUDA out of memory. ").partition(". ")[0].splitlines() or [""]
-                self.failure = DoesNotFit(f"{func}: {why[0] or 'out of memory'}, and nothing more can be evicted")
+                self.failure = DoesNotFit(f"{func}: {why[0] or 'out of memory'}, and nothing more can go to the host")
             raise
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------

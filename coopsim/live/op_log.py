@@ -51,6 +51,7 @@ class LoggedOp:
     results: list[Any]
     op: int = -1
     mutable: bool = False
+    stream: int = 0
     storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
         default=([], [], None), repr=False
     )
@@ -192,12 +193,11 @@ class StepRecorder(Recorder):
             self._state[State.AT] = len(self.op_log)
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
+            entry.stream = op.stream
             self.writers.made(op.name, zip(found, results, strict=True))
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-            if ran.call is not None:
-                ran.call.took(op.cost_ns)
         elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.

@@ -1,11 +1,10 @@
-"""Runs the ops of a step one by one, and keeps the call of each, so that whatever it made can be evicted.
+"""Runs the ops of a step one by one, with room made for each.
 
-To keep a call is to keep the op and its arguments, by which it can be run again (tracked.Call). A value is a version of
-a storage's bytes.
+While it is not known whether a step follows a plan, calls are kept: the op and its arguments, by which it can be run
+again (tracked.Call).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +17,6 @@ from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.written import is_blank
 from coopsim.observe import effects
-from coopsim.observe.data_sizes import sized_by_data
 
 
 class Ran(NamedTuple):
@@ -44,42 +42,46 @@ class OpRunner:
         self._residency, self._storages, self._room = residency, storages, room
         self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
+        self._now = 0  # number of ops so far
+        self._keeps = False
+        self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
+
+    @property
+    def keeps_calls(self) -> bool:
+        """Whether calls are kept, and what they read, as a plan may want it."""
+        return self._keeps
+
+    @keeps_calls.setter
+    def keeps_calls(self, yes: bool) -> None:
+        self._keeps = yes
+        self._alive.clear()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
         """Run an op by `execute`, with its operands restored and room made for its results."""
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
-        victims, roots = room.victims, room.roots
-        victims.op_begins()
+        self._now += 1
+        if residency.streams is not None:
+            residency.streams.number()
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
             return Ran(execute(), [], [], None)
+        for tensor in operands if device_type == "cpu" else ():  # where no allocator counts them
+            residency.ledger.of(tensor)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
-        storages = list(dict.fromkeys(t for t in inputs if t is not None))
-        named = effects.arguments(func, args, kwargs)
-        changed = [named[name] for name in effects.mutated(func, named)]
-        tensors = on_device(device_type, changed)
-        mutated = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
+        parts = (self._storages.of_tensor(tensor) for tensor in effects.tensors(list(given)))  # of sparse tensors, too
+        storages = list(dict.fromkeys(t for t in (*inputs, *parts) if t is not None))
         protected = set(storages)
-        if room.limit is not None:
-            roots.look()
-            if changes_only(func):
-                roots.before_change(mutated, partial(values.copy, protected=protected))
-        ends = {(t, t.version) for t in mutated if roots.overwritten((t, t.version))}
-        victims.end(ends)
         if residency.evicted:
-            wanted = [(t, t.version) for t in storages] + victims.hang_on_ends()
-            values.materialize(wanted, room.make, victims.now)
-            protected.update(tracked for tracked, _ in wanted)
-        roots.lose(ends)
+            values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
-            roots.read((t, t.version) for t in storages)
-        call = self._call(func, args, kwargs, inputs, mutated)
+        states = drawn.before(func, args, kwargs, device_type)
+        call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
         before = self._meter.start() if self._meter is not None else 0
-        out = values.attempt(func, execute, protected, call.drawn)
+        out = values.attempt(func, execute, protected, states)
         if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
@@ -87,19 +89,21 @@ class OpRunner:
         created = [t for t in dict.fromkeys(results) if t is not None and t not in storages and not t.touched]
         if residency.streams is not None:
             residency.streams.made(created)
+        for tracked in (*storages, *created):
+            tracked.use(self._now)
+        if call is not None:
+            self._made(call, results, created)
+        return Ran(out, inputs, results, call if call is not None and call.writes else None, workspace)
+
+    def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
+        """Enter what a call has made."""
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
-        versions = [t for t in mutated if not created or t.version in t.makers]
+        versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
             tracked.change()
-        lost = {t for t, _ in ends}  # of which the next version cannot be made again: it is a root, as parameters are
-        if is_blank(func) or sized_by_data(func, operands):  # made again, it may be other data, or of another size
-            lost.update(created)
-        writes = [(t, t.version) for t in (*versions, *created) if t not in lost]
-        call.has_made(results, writes, cost=sum(tracked.nbytes for tracked in (*storages, *created)))
-        for tracked in (*storages, *created):
-            tracked.use(victims.now)
-        self._storages.add_made(created)
-        return Ran(out, inputs, results, call if writes else None, workspace)
+        made = [] if is_blank(call.func) else created  # made again, it may be other data
+        call.has_made(results, [(t, t.version) for t in (*versions, *made)])
+        self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 
     def _workspace(self, func: Any, before: int) -> int:
         """The bytes that an op took and gave back while it ran. before: allocated when it began."""
@@ -115,9 +119,11 @@ class OpRunner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: list[TrackedStorage | None],
-        mutated: list[TrackedStorage],
+        states: drawn.Drawn | None,
     ) -> Call:
         numbers = iter(inputs)
+        named = effects.arguments(func, args, kwargs)
+        tensors = on_device(self._residency.device_type, [named[name] for name in effects.mutated(func, named)])
 
         def spec(tensor: torch.Tensor) -> Any:
             here = tensor.device.type == self._residency.device_type and tensor.layout is torch.strided
@@ -128,8 +134,8 @@ class OpRunner:
             change(args, torch.Tensor, spec),
             change(kwargs, torch.Tensor, spec),
             reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
-            mutates=mutated,
-            drawn=drawn.before(func, args, kwargs, self._residency.device_type),
+            mutates=list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None)),
+            drawn=states,
             gradients=torch.is_grad_enabled(),
         )
 

@@ -45,11 +45,6 @@ class PlanningParameters:
     page_bytes: int = 20 << 20
     """On a GPU, of an expandable segment: plans that exceed the budget by as many count as equally close to it."""
 
-    keep_calls_factor: float = 2.0
-    """Where a step needs more than the budget divided by this, its validated plan keeps the call of every op, so that
-    any value can be evicted if a step leaves the plan. `math.inf`: always; 0.0: only the calls that the plan itself
-    runs again."""
-
     def margins(self, limit: int) -> list[int]:
         """Margins in a budget in bytes, the least first."""
         return [int(limit * rung) for rung in self.rungs]

@@ -34,6 +34,7 @@ class Entry(Protocol):
     inputs: list[int]
     results: list[int]
     mutable: bool
+    stream: int  #: 0: the device's default stream, others in order of appearance; of what the trace has
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class Plan:
         self.time = time
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
-        self.several_streams = len(set(trace.stream.tolist())) > 1
+        self.several_streams = bool(trace.stream.any())  #: or one, which is not the device's default
         self._before: dict[int, list[PlanAction]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
         self._keep: dict[int, list[Value]] = defaultdict(list)

@@ -44,6 +44,7 @@ class Line:
     results: list[int]
     op: int
     mutable: bool
+    stream: int = 0  #: the trace has it
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,9 @@ class Followed:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         return replace(self, kept=0, allocating=self.allocating + 1)
 
-    def validate(self, plan: Plan) -> "Valid | Last":
-        """Enough steps have kept to the budget. plan: of the same schedule, as steps follow a validated one."""
-        return Valid(self.candidate, plan, kept=self.kept, allocating=self.allocating)
+    def validate(self) -> "Valid | Last":
+        """Enough steps have kept to the budget."""
+        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
 
     def finish(self) -> "Last":
         """No other plan is left to try: steps go on by this one."""
@@ -131,9 +131,9 @@ class Last(Followed):
 
     stays: ClassVar[bool] = True
 
-    def validate(self, plan: Plan) -> "Last":
+    def validate(self) -> "Last":
         """Enough steps have shown what they take."""
-        return replace(self, plan=plan, validated=True)
+        return replace(self, validated=True)
 
 
 PlanState = NoPlan | OnTrial | Valid | Last

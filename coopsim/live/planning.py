@@ -87,7 +87,7 @@ class Planning:
         """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
 
         That of a program's first step is kept for another start. With a `background`, that makes it, unless `now`, and
-        `take` finds it later. Raises DoesNotFit if one of its ops needs more than the budget, which must be known.
+        `take` finds it later. On the CPU, raises DoesNotFit if one of its ops needs more than the budget.
         """
         background = None if now else self.usable_background
         if background is not None:
@@ -102,7 +102,7 @@ class Planning:
             self._move(signature, NoPlan(signature.state.why, found.candidate))
         elif why := search.too_much():
             self._move(signature, NoPlan(why))
-            raise DoesNotFit(why)
+            self._refuse(why)
         else:
             self._try(signature, self._first(signature))
 
@@ -125,7 +125,12 @@ class Planning:
             else:
                 self._try(signature, self._chosen(signature, found))
                 if found.too_much:
-                    raise DoesNotFit(found.why)
+                    self._refuse(found.why)
+
+    def _refuse(self, why: str) -> None:
+        """Raise DoesNotFit, as one op needs more than the budget; but not on a GPU, whose steps may use the host."""
+        if not self.on_gpu:
+            raise DoesNotFit(why)
 
     def is_asked(self, signature: Signature) -> bool:
         """Whether the background is still making a plan for a signature."""
@@ -173,22 +178,21 @@ class Planning:
         plan = self._plan(signature, candidate)
         return (candidate, plan) if self.offloading.reserve(plan) else self._choose(signature, candidate.margin)
 
-    def _plan(self, signature: Signature, candidate: Candidate, *, validated: bool = False) -> Plan:
+    def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
         """The plan by which steps follow a schedule.
 
-        Until it is validated, a step on a GPU may run out of memory and leave it, so it keeps the call of every op.
+        It knows every op and storage if steps leave their plans, for which another may be there; or if a step takes
+        more than half of the budget, so that one that leaves its plan can send what is there to the host.
         """
         needed, limit = signature.peak_bytes + self.others, self.limit or 0
-        fills = self._parameters.keep_calls_factor * needed > limit
-        everything = self.varies or (not validated and self.on_gpu) or fills
-        evict = needed + candidate.margin > limit
+        everything, evict = self.varies or 2 * needed > limit, needed + candidate.margin > limit
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
         return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
 
     def _remake(self, signature: Signature) -> None:
         if isinstance(state := signature.state, Followed):
-            plan = self._plan(signature, state.candidate, validated=state.validated)
+            plan = self._plan(signature, state.candidate)
             self._move(signature, replace(state, plan=plan))
 
     def _move(self, signature: Signature, state: PlanState) -> None:
@@ -234,7 +238,7 @@ class Planning:
             self._steady_margin = state.margin
         shown = state.kept + state.allocating * state.stays  # steps show no more of a plan that stays
         if not state.validated and shown >= enough:
-            state = state.validate(self._plan(signature, state.candidate, validated=True))
+            state = state.validate()
         self._move(signature, state)
 
     def _climb(self, signature: Signature, state: OnTrial | Valid | Last, failure: Failure) -> None:

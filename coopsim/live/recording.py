@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from coopsim.live.following import Following
-from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.signatures import Signature
+from coopsim.live.spilling import Spilling
 from coopsim.live.state import Context, State
 
 
@@ -42,7 +42,8 @@ class Recording(_Recorded):
 
     def go_on(self) -> None:
         """Go on to record all of the step. LiveError if the program cannot be followed."""
-        self._context.room.go_on_demand()
+        self._context.room.go_without_plan()
+        self._context.runner.keeps_calls = False
         self.recorder.commit()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,7 +54,7 @@ class Recording(_Recorded):
 class Deciding(_Recorded):
     """Records a step until the sizes of its batch are known, and with them its signature.
 
-    If the step begins as a known signature does, it goes on to Following or, where that has no plan, OnDemand; else to
+    If the step begins as a known signature does, it goes on to Following or, where that has no plan, Spilling; else to
     Recording. candidates: signatures that it may turn out to be of, the likeliest first.
     """
 
@@ -63,7 +64,7 @@ class Deciding(_Recorded):
 
     def begin(self) -> None:
         """Begin to record."""
-        self._context.room.wait_for_plan()
+        self._context.runner.keeps_calls = True
         self.recorder.begin()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -85,13 +86,14 @@ class Deciding(_Recorded):
             self.recorder.end(learn=False)
             if context.placed is not None:
                 context.placed.end()
-            self._go_on(OnDemand(context, signature)).begin()
+            self._go_on(Spilling(context, signature)).begin()
             return
         following = Following(context, signature)
         if not following.take_over(entry.storages for entry in self.recorder.op_log):
             self._record()
         else:
             following.start()
+            context.runner.keeps_calls = False
             self.recorder.end(learn=False)
             self._go_on(following)
 

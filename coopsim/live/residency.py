@@ -13,7 +13,7 @@ from coopsim.live import emptied
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.streams import Streams, guard
+from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.observe.torch_private import DisableTorchDispatch
 
@@ -30,6 +30,7 @@ class Residency:
     """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
     area: of the host, where the copies of plans lie. evictions, recomputes: how many there were in this step.
+    spills, spilled_bytes: copies to the host without a plan.
     """
 
     def __init__(self, device_type: str, ledger: LiveLedger, area: HostArea) -> None:
@@ -38,7 +39,7 @@ class Residency:
         self.evicted: dict[int, TrackedStorage] = {}
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
         self.copies = Copies(area, self._streams_seen)
-        self.evictions = self.recomputes = 0
+        self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
     def where(self, value: Value) -> Where:
         """Where a value is."""
@@ -46,8 +47,10 @@ class Residency:
             return Where.DEVICE
         return Where.HOST if self.on_host(value) else Where.NOWHERE
 
-    def count(self, *, evictions: int = 0, recomputes: int = 0) -> None:
-        """Count what was evicted and run again."""
+    def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
+        """Count what was evicted and run again, and the bytes of a value that was sent to the host."""
+        self.spills += bool(spilled)
+        self.spilled_bytes += spilled
         self.evictions += evictions
         self.recomputes += recomputes
 
@@ -90,8 +93,8 @@ class Residency:
         storage = tracked.ref()
         if tracked.version != version or tracked.evicted or storage is None or self.must_stay(tracked):
             return
-        for stream in tracked.streams:
-            guard(storage, stream)
+        if self.streams is not None:
+            self.streams.guard(storage, tracked)
         tracked.emptied()
         self.evicted[tracked.key] = tracked
         emptied.empty(storage)
@@ -110,6 +113,8 @@ class Residency:
             self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
+            if self.streams is not None:
+                self.streams.guard(theirs, tracked)
 
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""
@@ -161,11 +166,15 @@ class Residency:
         tracked, version = value
         storage = self.copies.arrive((tracked.number, version))
         if storage is not None:
-            if self.streams is not None:
-                self.streams.after_again(())
-            self.ledger.ours(storage)
-            self.assign(value, storage)
+            self.arrived(value, storage)
             self.copies.arrived((tracked.number, version))
+
+    def arrived(self, value: Value, storage: torch.UntypedStorage) -> None:
+        """Take over a storage to which a value was copied from the host."""
+        if self.streams is not None:
+            self.streams.after_again(())
+        self.ledger.ours(storage)
+        self.assign(value, storage)
 
     def end(self) -> None:
         """The step is over."""

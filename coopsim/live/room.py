@@ -1,102 +1,71 @@
-"""Makes room on the device in a running step: frees what only we hold, evicts, moves blocks, or raises the cap.
-
-What is evicted is chosen greedily, by least cost per byte and staleness.
-"""
+"""Makes room on the device in a running step: sends values to the host, moves blocks, or raises the cap."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum, auto
-
-import torch
 
 from coopsim.live import device
 from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import DoesNotFit
+from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
-from coopsim.live.roots import Roots
-from coopsim.live.streams import guard
-from coopsim.live.tracked import TrackedStorage, TrackedStorages, Value
-from coopsim.live.victims import Victims
+from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.text import human
 
-_SMALL = 1 / 20_000  #: of the budget; smaller storages are not evicted
-_FOR_ROOM = 1 / 8  #: of the budget, what a step evicts because of fragmentation before its cap is raised
+_FOR_ROOM = 1 / 8  #: of the budget, what a step sends because of fragmentation before its cap is raised
 _TOLERANCE = 64  #: a hard budget may be exceeded by the budget divided by this, for pages of the allocator
 _SPARE = 16  #: the budget divided by this is left to PyTorch's caching allocator, because it fragments
-_PATIENCE = 16, 100  #: recomputations: at most so many per op of the step so far, and so many more
-
-
-class _Phase(Enum):
-    """What a step goes by. UNDECIDED: it may follow a plan yet, which knows of nothing that is sent."""
-
-    UNDECIDED = auto()
-    BY_PLAN = auto()
-    ON_DEMAND = auto()
+_AT_ONCE = 256  #: the budget divided by this is sent at once, if an op ran out of memory, and doubled at each try
+_TRIES = 6  #: for which it is
 
 
 class Room:
     """Makes room in one step, within a budget.
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
-    allocator. hard: raise DoesNotFit rather than exceed the limit. over_cap: whether the allocator had to take more
-    than the budget.
+    allocator. hard: raise DoesNotFit rather than exceed the limit. spills: whether values may go to the host; if not,
+    as on the CPU, a step without a plan may exceed the limit. over_cap: whether the allocator had to take more than
+    the budget.
     """
 
     def __init__(
         self,
         residency: Residency,
         storages: TrackedStorages,
+        spilled: Spilled,
         limit: int | None,
         meter: device.Meter | None,
         cap: AllocatorCap | None,
         *,
         hard: bool,
+        spills: bool,
     ) -> None:
-        small = _SMALL * (limit or 0)
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
-        self.victims = Victims(residency, storages, small)
-        self.roots = Roots(residency, self.victims, small)
-        ways = Ways(residency, storages, self.victims, self._evict, self.roots.release, lambda: self._planned())
+        self._spilled, self._spills = spilled, spills
+        ways = Ways(residency, storages, self._sending, lambda: self._planned())
         self._hole = cap.hole(ways) if cap is not None else None  # frees address ranges in an arena
         #: In it, an op may exceed the budget.
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext
         if cap is not None and cap.holds:
             self.roomy = self._above
-        self._phase, self._ending = _Phase.ON_DEMAND, False
+        self._by_plan = self._ending = False
         self._planned: Callable[[], Iterable[TrackedStorage]] = tuple
         self.over_cap = False
-        self._for_room = 0  # bytes evicted because the allocator could not use what was free
-        self._kept: list[torch.UntypedStorage] = []
-        self._held: list[Value] = []  # by a plan that was left, the largest last
+        self._for_room = 0  # bytes sent because the allocator could not use what was free
 
     # -- what the step goes by ---------------------------------------------------------------------------------------
 
-    def wait_for_plan(self) -> None:
-        """Send nothing until it is known whether the step follows a plan, which would know nothing of it."""
-        self._phase = _Phase.UNDECIDED
-
     def go_by_plan(self, storages: Callable[[], Iterable[TrackedStorage]]) -> None:
         """Send nothing, as the plan has its own copies, and keep to the cap. storages: that may be moved."""
-        self._phase, self._planned = _Phase.BY_PLAN, storages
+        self._by_plan, self._planned = True, storages
 
-    def go_on_demand(self, held: Iterable[Value] = ()) -> None:
-        """Send, evict and raise the cap as need be, as the step goes on without a plan.
-
-        held: by a plan until now, to make others from; where room is short, those that can be made again are let go.
-        """
-        self._phase, self._planned = _Phase.ON_DEMAND, tuple
-        self._held = sorted(held, key=lambda value: value[0].nbytes)
+    def go_without_plan(self) -> None:
+        """Send values and raise the cap as need be."""
+        self._by_plan, self._planned = False, tuple
 
     def end(self) -> None:
-        """From now on all that was evicted comes back, as the step is over."""
+        """From now on all that is not on the device comes back, as the step is over."""
         self._ending = True
-
-    def let_go(self) -> None:
-        """Let go of what was kept alive for recomputations."""
-        self.roots.end()
-        self._kept.clear()
-        self._held.clear()
 
     # -- room --------------------------------------------------------------------------------------------------------
 
@@ -105,72 +74,64 @@ class Room:
         """Bytes that are allocated now."""
         return self._meter.now() if self._meter is not None else self._residency.ledger.live_bytes
 
-    def has(self, nbytes: int) -> bool:
-        """Whether so many bytes fit in the budget beside all that is there, with something to spare."""
-        return self.limit is None or self.allocated + nbytes <= self.limit - self.limit // _SPARE
+    def holds_all_and(self, nbytes: int) -> bool:
+        """Whether so many bytes fit in the budget beside all values, those on the host too, with something to spare."""
+        there = self.allocated + self._spilled.nbytes
+        return self.limit is None or there + nbytes <= self.limit - self.limit // _SPARE
 
     def make(self, nbytes: int, protected: Collection[TrackedStorage]) -> None:
-        """Evict, but none of `protected`, until `nbytes` more fit in the budget, with something to spare.
+        """Send values to the host, but none of `protected`, until `nbytes` more fit, with something to spare.
 
-        Does nothing while there is no budget. If they cannot fit, raises DoesNotFit if the limit is hard, else returns.
+        Does nothing while there is no budget, or nothing may be sent. If they cannot fit, raises DoesNotFit if the
+        limit is hard, else returns.
         """
-        if self.limit is None:
+        if self.limit is None or not self._spills:
             return
         over = self.allocated + nbytes - self.limit
         fragments = self._meter is not None and (self._cap is None or self._cap.fragments)
         missing = over + (self.limit // _SPARE if fragments else 0)
-        if missing > 0 and self._residency.recomputes > _PATIENCE[0] * self.victims.now + _PATIENCE[1]:
-            if self._hard:
-                raise DoesNotFit(
-                    f"evicting on demand in a budget of {human(self.limit)} runs {_PATIENCE[0]} times as many ops "
-                    "again as the step has; no plan is known yet"
-                )
-            return
-        while missing > 0:
-            if freed := self._give_up(protected):
-                missing -= freed
-                over -= freed
-                continue
-            victim = self.victims.best(protected, far=over > 0)
-            if victim is None and (not self._hard or over <= 0):
-                return
-            if victim is None:
-                raise DoesNotFit(
-                    f"an op needs {human(nbytes)} more, and of the budget of {human(self.limit)} "
-                    f"{human(max(self.limit - self.allocated, 0))} are left with nothing more to evict"
-                )
-            self._evict(victim)
-            missing -= victim.nbytes
-            over -= victim.nbytes
+        if missing > 0 and (sending := self._sending()) is not None:
+            over -= sending.send(missing, protected)
+            if over > 0 and self._hard:
+                left = human(max(self.limit - self.allocated, 0))
+                lacks = f"an op needs {human(nbytes)} more, and of the budget of {human(self.limit)} {left} are left"
+                raise DoesNotFit(f"{lacks} with {self._why_no_more(over, protected)}")
 
-    def short(self, protected: Collection[TrackedStorage] | None, tries: int, *, above: bool = True) -> bool:
-        """Make room after an op ran out of memory: evict, or raise the cap. False if neither can be done.
+    def _why_no_more(self, nbytes: int, protected: Collection[TrackedStorage]) -> str:
+        """Why so many bytes that an op lacks cannot be had by sending values to the host."""
+        if not self._spilled.is_full(protected):
+            return "nothing more to send to the host"
+        enough = human(self._spilled.nbytes + nbytes)
+        return f"--host-memory of {human(self._spilled.most_bytes or 0)} full: for this op {enough} would have sufficed"
 
-        A hard budget is exceeded only if nothing is left to evict, and the step has left its plan. By plan nothing is
-        evicted, as the plan would not bring it back. protected: as Values.attempt takes it. tries: how often the op has
-        run out of memory before. above: the budget may be exceeded, as the caller has nothing to give up.
+    def short(self, protected: Collection[TrackedStorage] | None, tries: int) -> bool:
+        """Make room after an op ran out of memory: send values, or raise the cap. False if neither can be done.
+
+        A hard budget is exceeded only if nothing is left to send, and the step has left its plan. protected: as
+        Attempts.run takes it. tries: how often the op has run out of memory before.
         """
         if self._hole is not None:
-            keeps = self._hard and self._phase is _Phase.BY_PLAN  # beyond the arena only once it has left its plan
+            keeps = self._hard and self._by_plan  # beyond the arena only once it has left its plan
             return protected is not None and (self._hole.made(protected, tries) or (not keeps and self._higher()))
-        if self._phase is _Phase.BY_PLAN:
+        if self._by_plan:
             return self._higher(self._tolerated if self._hard else None) or self._end_above()
         if protected is None:
             return False
-        if self._give_up(protected):
-            return True
-        limit = self.limit or 0
         if self._hard and self._higher(self._tolerated):
             return True
-        victim = self.victims.best(protected) if self._hard or self._for_room < limit * _FOR_ROOM else None
-        if victim is None and above and self._higher():
+        limit, sending = self.limit or 0, self._sending()
+        if not self._hard and self._for_room >= limit * _FOR_ROOM and self._higher():
             return True
-        victim = victim or self.victims.best(protected)
-        if victim is None:
-            return self._end_above()
-        self._for_room += victim.nbytes
-        self._evict(victim)
-        return True
+        sent = sending.send((limit // _AT_ONCE or 1) << min(tries, _TRIES), protected) if sending is not None else 0
+        self._for_room += sent
+        if sending is not None and not sent and self._hard and sending.is_full(protected):
+            why = self._why_no_more(limit // _AT_ONCE, protected)
+            raise DoesNotFit(f"an op finds no room in the budget of {human(limit)}, with {why}")
+        return sent > 0 or self._higher() or self._end_above()
+
+    def _sending(self) -> Spilled | None:
+        """What sends values to the host; None where nothing may be sent now."""
+        return self._spilled if self._spills and not (self._by_plan or self._ending) else None
 
     @property
     def _tolerated(self) -> int:
@@ -202,30 +163,3 @@ class Room:
         finally:
             self._cap.set()
         self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
-
-    def _give_up(self, protected: Collection[TrackedStorage]) -> int:
-        """Free what only we hold, and return its bytes; 0 if there is nothing."""
-        return self.roots.release(protected) or self._release_held(protected)
-
-    def _release_held(self, protected: Collection[TrackedStorage]) -> int:
-        """Let go of the largest value that a plan has held and that can be made again; return what that frees, or 0."""
-        for value in reversed(self._held):
-            tracked, version = value
-            if tracked in protected or version not in tracked.held or not self.victims.can_be_made(value):
-                continue
-            self._held.remove(value)
-            storage = tracked.held.pop(version)
-            if storage is not tracked.ref():  # else the program has it, and it can be evicted from now on
-                for stream in tracked.streams:
-                    guard(storage, stream)
-                return tracked.nbytes
-        return 0
-
-    def _evict(self, victim: TrackedStorage) -> None:
-        """Evict a storage, and keep alive what it is recomputed from in the end, which no op of the step makes."""
-        self._kept += [
-            storage
-            for root in self.victims.roots((victim, victim.version))
-            if not self.roots.has(root) and (storage := self._residency.memory_of(root)) is not None
-        ]
-        self._residency.evict((victim, victim.version))

@@ -36,11 +36,12 @@ class TrainingSession:
     begins. plan: a file of plans that steps follow from the first one on. With neither memory nor plan, each step is
     recorded and none is planned. arena: serves all of the device's memory, and is as large as the budget; None:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
-    host; None: only if the file's do. no_offload: why none may, the file's included. tries: steps may exceed a budget
-    in bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan`
-    is of an earlier start of this program with these arguments, so what does not match is planned anew. background:
-    first plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans
-    are to be kept for other starts of the program, that of its first step included.
+    host; None: only if the file's do. no_offload: why none may, the file's included. host_memory: bytes of the host
+    that all copies may take, those of steps without a plan included; None: no limit. tries: steps may exceed a budget
+    in bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan` is of
+    an earlier start of this program with these arguments, so what does not match is planned anew. background: first
+    plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans are to
+    be kept for other starts of the program, that of its first step included.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -59,6 +60,7 @@ class TrainingSession:
         tries: bool = False,
         stepped: Callable[[], None] = lambda: None,
         cached: bool = False,
+        host_memory: int | None = None,
         background: bool = False,
         keeps: bool = False,
     ) -> None:
@@ -66,7 +68,7 @@ class TrainingSession:
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached, tries=tries) if plan is not None else None
+        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
         if self._plan_file is not None:
             limit = self._plan_file.limit(limit, share=self._is_share)
             policy = self._plan_file.policy(policy)
@@ -77,6 +79,7 @@ class TrainingSession:
         placed = Placed(arena) if arena is not None else None
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
+        self.planning.offloading.memory_bytes = host_memory
         self._lists = InParts()
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False

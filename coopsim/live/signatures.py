@@ -67,7 +67,7 @@ def _alike(a: Entry, b: Entry) -> bool:
 
     Parameters are compared only where both entries name them; entries read from a file do not.
     """
-    if a.func is not b.func or a.shapes[:2] != b.shapes[:2]:
+    if a.func is not b.func or a.shapes[:2] != b.shapes[:2] or a.stream != b.stream:
         return False
     return a.shapes[2] == b.shapes[2] or a.shapes[2] is None or b.shapes[2] is None
 

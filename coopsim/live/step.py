@@ -15,10 +15,10 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Following
+from coopsim.live.host.spilled import Spilled
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.mode import StepMode
 from coopsim.live.observer import Observer
-from coopsim.live.on_demand import OnDemand
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
 from coopsim.live.parts import IN_PARTS, InParts, Parts
@@ -27,12 +27,15 @@ from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
+from coopsim.live.spilling import Spilling
 from coopsim.live.state import Context, State
 from coopsim.live.tracked import TrackedStorages
 from coopsim.live.undo import complete
 from coopsim.live.values import Values
 from coopsim.observe import effects
 
+_SPILLS = {"cuda"}  #: types of devices whose values may go to the host: to the CPU's there is nothing to gain
+_SMALL = 1 / 20_000  #: of the budget; smaller storages go to the host last
 _LISTS = 2  #: that an optimizer makes at a time, of temporaries, each as large as the one that it updates
 
 
@@ -51,7 +54,7 @@ class Start:
 
 
 class Step:
-    """A step in which ops are followed by plan, recorded, or made room for on demand, from `begin` to `end`.
+    """A step in which ops are followed by plan, recorded, or run without a plan, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
     that in reverse. device_type: "cuda" or "cpu". lists: which steps update in parts.
@@ -96,8 +99,10 @@ class Step:
         self.meter = device.Meter() if device_type == "cuda" else None
         if self.meter is not None:
             exits.callback(complete, self.meter.stop)
-        room = Room(residency, storages, planning.limit, self.meter, self._cap, hard=start.hard)
-        values = Values(residency, room, self._ooms())
+        spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
+        spills = device_type in _SPILLS
+        room = Room(residency, storages, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
+        values = Values(residency, room, spilled, self._ooms())
         runner = OpRunner(residency, storages, room, values, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed
@@ -173,7 +178,7 @@ class Step:
         lists, state = self._lists, self.state
         if state.planned and state.signature is not None:
             return bool(state.signature.trace.header.get(IN_PARTS))
-        if not self._context.room.has(_LISTS * nbytes):
+        if not self._context.room.holds_all_and(_LISTS * nbytes):
             lists.had_to()
         self.in_parts = lists.without_plan
         return self.in_parts
@@ -201,7 +206,7 @@ class Step:
     def _first_state(self, start: Start) -> State:
         context, first = self._context, next(iter(start.candidates), None)
         if start.expected is not None:
-            return (Following if start.expected.plan else OnDemand)(context, start.expected)
+            return (Following if start.expected.plan else Spilling)(context, start.expected)
         expects = first.plan if first is not None else None
         recorder = StepRecorder(
             device.find(self._device_type),

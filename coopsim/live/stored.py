@@ -3,7 +3,6 @@
 A signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.op_log import LoggedOp, Shapes
-from coopsim.live.plan import Entry
 from coopsim.live.plan_state import NoPlan
 from coopsim.live.signatures import Signature
 from coopsim.observe.torch_private import OpOverload
@@ -27,11 +25,11 @@ _DEFAULT = "foresight-offline"
 class Loaded:
     """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match.
 
-    cached: it is this program's own of an earlier start, with the same arguments. tries: it is of one try of several.
+    cached: it is this program's own of an earlier start, with the same arguments.
     """
 
-    def __init__(self, path: str, *, cached: bool = False, tries: bool = False) -> None:
-        self._path, self._cached, self._tries = path, cached, tries
+    def __init__(self, path: str, *, cached: bool = False) -> None:
+        self._path, self._cached = path, cached
         self._file = plan_file.load(path)
         self.others_bytes = self._file.header.others_bytes
         if not self._file.header.budget_bytes:
@@ -83,18 +81,19 @@ class Loaded:
 
     def _here(self, signature: Signature) -> Signature:
         state = signature.state
-        if isinstance(state, NoPlan) and not (self._cached or self._tries):
+        if isinstance(state, NoPlan) and not self._cached:
             state = replace(state, stays=False)  # elsewhere steps may do better
-        return replace(signature, op_log=_op_log_of(signature.op_log, self._path), state=state)
+        return replace(signature, op_log=_op_log_of(signature, self._path), state=state)
 
 
-def _op_log_of(lines: Sequence[Entry], file: str) -> list[LoggedOp]:
+def _op_log_of(signature: Signature, file: str) -> list[LoggedOp]:
     """The op log with ops and types of this process. LiveError if it does not have one. file: for the message."""
 
     def exact(shapes: list[list[Any]]) -> Shapes:
         return tuple((*sizes, _dtype(name, file)) for *sizes, name in shapes)
 
     found: dict[str, Any] = {}
+    lines, streams = signature.op_log, signature.trace.stream.tolist()
     for line in lines:
         if line.func not in found:
             found[line.func] = _op(line.func, file)
@@ -106,6 +105,7 @@ def _op_log_of(lines: Sequence[Entry], file: str) -> list[LoggedOp]:
             line.results,
             line.op,
             line.mutable,
+            streams[line.op] if line.op >= 0 else 0,
         )
         for line in lines
     ]

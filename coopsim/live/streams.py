@@ -10,18 +10,30 @@ from typing import Any
 import torch
 
 from coopsim.live.tracked import TrackedStorage
-from coopsim.observe.torch_private import current_autograd_node
+from coopsim.observe.torch_private import current_autograd_node, current_device, raw_stream
 
 
 class Streams:
     """The streams that one step uses. In a step with a single stream, nothing is waited for."""
 
     def __init__(self) -> None:
-        self.seen: set[torch.cuda.Stream] = set()  #: of the step's ops so far; not complete if there is only one
+        #: Of the step's ops so far, and the default one, which the observer's ops run on.
+        self.seen = {torch.cuda.default_stream()}
+        self._numbers = {0: 0}  # by handle
         self._again: dict[torch.cuda.Stream, int] = {}  # by stream, ops that were run again
         self._waited: dict[tuple[torch.cuda.Stream, torch.cuda.Stream], int] = {}
         self._node: Any = None  # of autograd, whose ops ran last
         self._of_node: set[TrackedStorage] = set()
+
+    def number(self) -> int:
+        """The number of the current stream: 0 is the default one, and others have theirs in order of appearance."""
+        return self._numbers.setdefault(raw_stream(current_device()), len(self._numbers))
+
+    def guard(self, storage: torch.UntypedStorage, tracked: TrackedStorage) -> None:
+        """Let the block of a tracked storage not be reused, once freed, before the streams that use it have done so."""
+        if len(self.seen) > 1:
+            for stream in {torch.cuda.default_stream(), *tracked.streams}:
+                guard(storage, stream)
 
     def use(self, storages: Iterable[TrackedStorage]) -> None:
         """Note that the program's next op, on the current stream, uses these storages, and wait for recomputations."""
@@ -36,6 +48,11 @@ class Streams:
 
     def made(self, storages: Iterable[TrackedStorage]) -> None:
         """Note that the program's latest op, on the current stream, has made these tracked storages."""
+        storages = list(storages)
+        if len(self.seen) > 1:
+            stream = torch.cuda.current_stream()
+            for tracked in storages:
+                tracked.streams.add(stream)
         node = current_autograd_node() if len(self.seen) > 1 else None
         if node is not self._node:
             self._node = node

@@ -155,7 +155,7 @@ class Call:
     """A call of an op in this step, with all that it takes to run it again.
 
     kept: set if the observer keeps the arguments; then `operands` has the tracked storages of the operands, by
-    position. cost: in ns where the op was recorded, else in bytes read and written.
+    position.
     """
 
     func: Any
@@ -169,7 +169,6 @@ class Call:
     )  #: by position, of the device's tensors among the results
     drawn: Drawn | None = None  #: what the op drew from
     gradients: bool = False  #: were gradients enabled? some kernels ask
-    cost: int = 0
     kept: Kept | None = None
     operands: list[TrackedStorage | None] = field(default_factory=list)
 
@@ -179,31 +178,25 @@ class Call:
         results: numbers of storages, -1 for none. writes: (number of the storage, version). storages: by number.
         """
         written = [(storages[s], v) for s, v in writes]
-        cost = sum(tracked.nbytes for tracked, _ in (*self.reads, *written))
-        self.has_made([storages.get(s) for s in results], written, cost)
+        self.has_made([storages.get(s) for s in results], written)
 
-    def has_made(self, results: list[TrackedStorage | None], writes: list[Value], cost: int) -> None:
-        """Enter what the call made, and its cost; with it the call becomes the maker of its `writes`."""
-        self.results, self.writes, self.cost = results, writes, cost
+    def has_made(self, results: list[TrackedStorage | None], writes: list[Value]) -> None:
+        """Enter what the call made; with it the call becomes the maker of its `writes`."""
+        self.results, self.writes = results, writes
         for tracked, version in writes:
             tracked.makers[version] = self
-
-    def took(self, cost_ns: int) -> None:
-        """Enter what the op costs, as it was recorded."""
-        self.cost = cost_ns
 
 
 class TrackedStorages:
     """The tracked storages of a step so far, each found by its storage.
 
-    all: in the order in which they were met, those included whose storages are gone. made: those that ops of the step
-    have made.
+    all: in the order in which they were met, those included whose storages are gone.
     """
 
     def __init__(self) -> None:
         self._by_key: dict[int, TrackedStorage] = {}
         self.all: list[TrackedStorage] = []
-        self.made: list[TrackedStorage] = []
+        self._there: list[TrackedStorage] = []
 
     def known(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
         """What tracks a storage; None if it has none yet."""
@@ -216,6 +209,7 @@ class TrackedStorages:
         if tracked is None:
             tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
             self.all.append(tracked)
+            self._there.append(tracked)
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
@@ -223,22 +217,15 @@ class TrackedStorages:
         storage = tensor.untyped_storage()
         return self.of(storage) if storage.nbytes() else None
 
-    def adopt(self, storages: Iterable[TrackedStorage]) -> list[TrackedStorage]:
-        """Take over those of a plan, which the step has followed until now; return those whose storages exist."""
-        found = []
+    def adopt(self, storages: Iterable[TrackedStorage]) -> None:
+        """Take over those of a plan, which the step has followed until now."""
         for tracked in storages:
             self.all.append(tracked)
+            self._there.append(tracked)
             if tracked.ref() is not None:
-                found.append(tracked)
                 self._by_key[tracked.key] = tracked
-                if tracked.version in tracked.makers:
-                    self.made.append(tracked)
-        return found
 
-    def add_made(self, storages: Iterable[TrackedStorage]) -> None:
-        """Note which tracked storages an op of the step has made."""
-        self.made += storages
-
-    def forget_freed(self) -> None:
-        """Drop those of `made` whose storages the program has freed."""
-        self.made = [tracked for tracked in self.made if tracked.ref() is not None]
+    def there(self) -> list[TrackedStorage]:
+        """Those whose storages the program still refers to, or of which a version is held."""
+        self._there = [tracked for tracked in self._there if tracked.ref() is not None or tracked.held]
+        return self._there

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from coopsim.live import remaking
 from coopsim.live.attempts import Attempts
 from coopsim.live.drawn import Drawn
 from coopsim.live.errors import LiveError
-from coopsim.live.making import MakeRoom, Making
+from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
@@ -25,57 +26,80 @@ from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch,
 _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
 
 
-def _no_room(_nbytes: int, _protected: Collection[TrackedStorage]) -> None:
-    pass
-
-
 class Values:
-    """Runs the ops of one step, and runs them again to make its values. room, ooms: as Attempts takes them."""
+    """Runs the ops of one step, and brings its values to the device. room, ooms: as Attempts takes them."""
 
-    def __init__(self, residency: Residency, room: Room, ooms: c_int64) -> None:
-        self.device_type, self.residency, self.room = residency.device_type, residency, room
+    def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
+        self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
         self.ooms, self._attempts = ooms, Attempts(room, ooms)
-        self._making: Making | None = None
 
-    def materialize(
-        self,
-        wanted: Iterable[Value],
-        room: MakeRoom = _no_room,
-        now: int = 0,
-        protected: Collection[TrackedStorage] = (),
-    ) -> None:
-        """Recompute those of the wanted values that have no memory, and what they are made from.
+    def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
+        """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
 
-        Intermediate values are freed as soon as all that needs them has run, or memory runs short, unless the program
-        refers to them. now: the time of this use, as TrackedStorage.touched. protected: tracked storages that must not
-        be evicted meanwhile. Raises LiveError if a value cannot be recomputed.
+        protected: tracked storages that must not be evicted meanwhile. Raises LiveError if a value cannot be made.
         """
-        wanted = list(wanted)
-        if all(self.residency.memory_of(value) is not None for value in wanted):
+        missing = [value for value in wanted if self.residency.memory_of(value) is None]
+        if not missing:
             return
-        making = Making(self, wanted, room, now, protected)
-        before, self._making = self._making, making
-        try:
-            making.run()
-        finally:
-            making.end()
-            self._making = before
+        calls = remaking.calls_for(missing, self._is_there)
+        if calls is None:
+            raise LiveError("a value was evicted that nothing in this step makes; please report this program")
+        keep = {*protected, *(tracked for tracked, _ in missing)}
+        if calls:
+            self._run_all(calls, set(missing), protected)
+        for value in missing:
+            self._fetched(value, keep)
 
-    def is_missing(self, value: Value, room: MakeRoom, protected: Collection[TrackedStorage]) -> bool:
-        """Whether a value has no memory, and is not on the host: from there it is fetched at once."""
-        where = self.residency.where(value)
-        if where is Where.HOST:
-            room(value[0].nbytes, {*protected, value[0]})
+    def _is_there(self, value: Value) -> bool:
+        """Whether a value is on the device or on the host."""
+        return self.spilled.has(value) or self.residency.where(value) is not Where.NOWHERE
+
+    def _fetched(self, value: Value, protected: Collection[TrackedStorage]) -> None:
+        """Bring a value to the device that is there or on the host."""
+        if self.residency.memory_of(value) is not None:
+            return
+        self.room.make(value[0].nbytes, protected)
+        if self.spilled.has(value):
+            self.spilled.fetch(value, partial(self.allocate, protected=protected))
+        else:
             self.fetch(value, protected)
             self.residency.arrive(value)
-        return where is Where.NOWHERE
 
-    def maker(self, value: Value) -> Call:
-        """The call that makes a value. LiveError if there is none."""
-        tracked, version = value
-        if version not in tracked.makers:
-            raise LiveError("a value was evicted that nothing in this step makes; please report this program")
-        return tracked.makers[version]
+    def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
+        """Run calls again, in this order, and let go of what only they read."""
+        uses, ours = remaking.uses_of(calls), set[Value]()
+        for call in calls:
+            keep = {*protected, *(tracked for tracked, _ in call.reads)}
+            for read in call.reads:
+                self._fetched(read, keep)
+            self.room.make(remaking.bytes_of(call), keep)
+            targets = [
+                w
+                for w in call.writes
+                if not self._is_there(w) and (w in wanted or uses[w] or (w[0].evicted and w[0].version == w[1]))
+            ]
+            takeovers = [(t, v) for t, v in call.writes if (t, v - 1) in ours and uses[t, v - 1] == 1]
+            self.run(call, targets, takeovers, keep)
+            uses.subtract(call.reads)
+            ours.update(w for w in (*targets, *takeovers) if w not in wanted and w[1] in w[0].held)
+            for tracked, version in [value for value in call.reads if value in ours and not uses[value]]:
+                tracked.held.pop(version, None)
+                self.spilled.drop((tracked, version))
+
+    def leave_plan(self, storages: Iterable[TrackedStorage]) -> None:
+        """Make again what a plan has evicted, so that all values are on the device or on the host from now on.
+
+        But for what nothing in the plan makes any more, as the recorded step did not use it again. storages: of the
+        plan, whose calls and held values are dropped.
+        """
+        evicted = [(tracked, tracked.version) for tracked in self.residency.left]
+        makeable = [value for value in evicted if remaking.calls_for([value], self._is_there)]
+        calls = remaking.calls_for(makeable, self._is_there)
+        if calls:
+            self._run_all(calls, set(makeable), ())
+        for tracked in storages:
+            tracked.let_go()
+        self.spilled.forget_older()
 
     def run(
         self,
@@ -178,8 +202,7 @@ class Values:
         drawn: Drawn | None = None,
     ) -> Any:
         """Run an op, as Attempts.run does."""
-        gives_up = self._making is not None and self._making.can_give_up
-        return self._attempts.run(func, execute, protected, drawn, above=not gives_up)
+        return self._attempts.run(func, execute, protected, drawn)
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
@@ -219,3 +242,4 @@ class Values:
         for tracked in storages:
             tracked.let_go()
         residency.end()
+        self.spilled.end()

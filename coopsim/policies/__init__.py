@@ -104,7 +104,7 @@ def _changed(found: "Policy | EvictionPolicy | type[EvictionPolicy]", changes: s
     """The policy with other choices and parameters. CoopsimError for one that there is not."""
     kind: Any = found if isinstance(found, type) else type(found)
     known: dict[str, Any] = dict(kinds_of(kind)) if kind is not Policy else {}
-    given = dict(found.parameters) if isinstance(found, EvictionPolicy) else {}
+    given = dict(found.given) if isinstance(found, EvictionPolicy) else {}
     changed: dict[str, object] = {}
     for change in filter(None, changes.split(",")):
         name, _, value = change.partition("=")

@@ -3,9 +3,11 @@
 import copy
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from coopsim.errors import unknown
@@ -35,7 +37,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     "recomputed": ("value",),
 }
 ANSWERS: dict[str, tuple[str, ...]] = {"choose": ("memory", "need"), "score": ("cost", "recency", "nbytes", "hole")}
-_NAMES = {*EVENTS, *ANSWERS, *CHOICES, "memory", "rng", "name", "policy", "parameters"}
+_NAMES = {*EVENTS, *ANSWERS, *CHOICES, "memory", "rng", "name", "policy", "parameters", "given", "for_replay"}
 _REQUIRED = object()
 
 
@@ -86,6 +88,11 @@ class EvictionPolicy:
         """All parameters, by name."""
         return {name: self.__dict__[name] for name in kinds_of(type(self))}
 
+    @property
+    def given(self) -> dict[str, bool | float | str]:
+        """Those that were given, and are part of the policy's name."""
+        return {name: self.__dict__[name] for name in self.__dict__["_given"]}
+
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         return f"{type(self).__name__}({inside})"
@@ -97,17 +104,17 @@ class EvictionPolicy:
         return hash((type(self), *self.parameters.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), {name: self.__dict__[name] for name in self.__dict__["_given"]})
+        return _made, (type(self), self.given)
 
     def policy(self) -> Policy:
         """The Policy whose replays run an instance of this class, with these parameters."""
         kind = type(self)
-        given = ",".join(f"{name}={_text(self.__dict__[name])}" for name in self.__dict__["_given"])
+        given = ",".join(f"{name}={_text(value)}" for name, value in self.given.items())
         name = kind.name or kind.__name__
         return Policy(
             name=f"{name}:{given}" if given else name,
             summary=(inspect.getdoc(kind) or "").partition("\n")[0] if kind.__doc__ else "",
-            source=kind.__module__,
+            source=_file_of(kind),
             own=self,
             **{choice: value for choice in CHOICES if (value := getattr(kind, choice, None)) is not None},
         )
@@ -147,6 +154,12 @@ def _annotated(kind: type) -> Iterator[tuple[str, type]]:
         if name in _NAMES or name.startswith("_"):
             raise CoopsimError(f"{kind.__name__}.{name}: a parameter cannot be called that")
         yield name, _TYPES[annotation]
+
+
+def _file_of(kind: type) -> str:
+    """Where a class comes from: the name of a file, or its module's."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return Path(file).name if file else kind.__module__
 
 
 def _attributes(kind: type) -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
-from coopsim.policies._code import UNKNOWABLE, globals_of, imports_of, is_local, parts
+from coopsim.policies._code import DYNAMIC, UNKNOWABLE, globals_of, imports_of, is_local
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 
@@ -131,7 +131,7 @@ class Reads:
         for name in globals_of(it.__code__):
             if name in it.__globals__:
                 self._named_value("global", name, read, it.__globals__[name])
-            elif name in UNKNOWABLE["builtins"]:
+            if name in DYNAMIC:
                 self._cannot_know(f"what {name} gives in {it.__qualname__}")
         for name, level in imports_of(it.__code__):
             if level:
@@ -149,15 +149,17 @@ class Reads:
             self._walk(it)
             return
         self._put("module", it.__name__, getattr(it, "__version__", ""))
-        names = sorted({name for part in parts(code) for name in part.co_names})
-        for name in names:
-            if (value := vars(it).get(name, self)) is not self and not isinstance(value, types.ModuleType):
+        own = is_local(getattr(it, "__file__", ""), it.__name__)
+        for name in globals_of(code):
+            value = vars(it).get(name, self)
+            if isinstance(value, types.ModuleType):  # of packages some are loaded only when somebody asks for them
+                if own and id(value) not in self._seen:
+                    self._seen[id(value)] = len(self._seen)
+                    self._alive.append(value)
+                    self._value(code, value)
+            elif value is not self:
                 self._named_value("attribute", name, self._walk, value)
-            elif isinstance(value, types.ModuleType) and id(value) not in self._seen:
-                self._seen[id(value)] = len(self._seen)
-                self._alive.append(value)
-                self._value(code, value)
-            elif value is self and is_local(getattr(it, "__file__", ""), it.__name__) and hasattr(it, "__getattr__"):
+            elif own and hasattr(it, "__getattr__"):
                 self._cannot_know(f"what {it.__name__} answers for {name}")
 
     def _method(self, it: types.MethodType) -> None:

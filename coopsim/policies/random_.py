@@ -1,6 +1,6 @@
 """Any evictable value, by a seeded generator: what a policy must beat to know anything.
 
-Every candidate draws a number (Park and Miller's generator, the same seed in every replay) and the least goes.
+Every candidate draws a number (Park and Miller's generator, from the replay's seed) and the least goes.
 """
 
 from coopsim.policies import Policy

@@ -49,18 +49,18 @@ _found: dict[str, Policy] = {}  #: by name, as looking through what is installed
 
 
 def unpacked(policy: str | Policy | bytes, digest: str) -> Policy | None:
-    """The policy of a job, whose fingerprint this is; None if there is no such policy in this process.
-
-    CoopsimError if there is none of that name.
-    """
+    """The policy of a job, whose fingerprint this is; None if there is no such policy in this process."""
     if isinstance(policy, bytes):
         try:
             found: Policy = pickle.loads(policy)  # noqa: S301  (ours: `packed` made it in the process that sweeps)
         except Exception:
             return None
     elif isinstance(policy, str):
-        if policy not in _found or fingerprint(_found[policy])[0] != digest:
-            _found[policy] = policies.find(policy)
+        try:
+            if policy not in _found or fingerprint(_found[policy])[0] != digest:
+                _found[policy] = policies.find(policy)
+        except CoopsimError:  # another machine may lack the file
+            return None
         found = _found[policy]
     else:
         found = policy

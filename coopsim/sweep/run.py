@@ -5,7 +5,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
 
-from coopsim.policies import Policy
 from coopsim.progress import note
 from coopsim.sweep import own
 from coopsim.sweep.grid import Point
@@ -91,9 +90,7 @@ def _results(
         hold(traces)
         while todo:
             point = todo.popleft()
-            row = perform(_job(point))
-            assert isinstance(row, dict)
-            yield point, row
+            yield point, _here(point)
         return
     crew = _Crew(traces, executor)
     try:
@@ -111,12 +108,13 @@ def _job(point: Point, policy: bytes | None = None) -> SweepJob:
     return SweepJob(s.trace_id, what, s.allocator, point.budget_bytes, s.options, core(), s.fingerprint)
 
 
-def _here(point: Point, traces: Mapping[str, Trace]) -> "Future[Row | str | None]":
-    """A replay that is done in this process, at once."""
-    hold(traces)
-    done: Future[Row | str | None] = Future()
-    done.set_result(perform(_job(point)))
-    return done
+def _here(point: Point) -> Row:
+    """A replay that is done in this process. CoopsimError if the policy has changed meanwhile."""
+    row = perform(_job(point))
+    if not isinstance(row, dict):
+        policy = point.setting.policy
+        raise CoopsimError(f"policy {policy} is not what it was when the sweep began; start it again to go on")
+    return row
 
 
 class _Crew:
@@ -129,7 +127,7 @@ class _Crew:
         self.in_flight = self.workers.in_flight if self.workers else _IN_FLIGHT
         self.flying: dict[Future[Row | str | None], Point] = {}
         self.losses: Counter[str] = Counter()
-        self.packed: dict[Policy, bytes | None] = {}  # of users' policies; None: they are replayed here
+        self.packed: dict[str, bytes | None] = {}  # of users' policies, by name; None: they are replayed here
 
     def results(self, todo: deque[Point]) -> Iterator[tuple[Point, Row]]:
         """Finished replays as they come, through losses of workers. CoopsimError if they go on being lost."""
@@ -148,7 +146,7 @@ class _Crew:
                     raise
                 point = self.flying.pop(future)
                 if isinstance(row, str):
-                    self._keep_here(point.setting.given, "other processes read something else")
+                    self._keep_here(point.setting.policy, "other processes read something else")
                     whole = self._submit(point)
                 elif row is not None:
                     yield point, row
@@ -168,27 +166,29 @@ class _Crew:
         return True
 
     def _submit(self, point: Point, *trace: Trace) -> bool:
-        given = point.setting.given
-        try:
-            if given is not None and given not in self.packed:
-                self.packed[given] = own.packed(given)
-        except CoopsimError as e:
-            self._keep_here(given, str(e))
-        packed = self.packed.get(given) if given is not None else None
-        if given is not None and packed is None:
-            self.flying[_here(point, self.traces)] = point
+        policy, given = point.setting.policy, point.setting.given
+        if given is not None and policy not in self.packed:
+            try:
+                self.packed[policy] = own.packed(given)
+            except CoopsimError as e:
+                self._keep_here(policy, str(e))
+        if self.packed.get(policy, b"") is None:
+            hold(self.traces)
+            done: Future[Row | str | None] = Future()
+            done.set_result(_here(point))
+            self.flying[done] = point
             return True
         try:
-            self.flying[self.executor.submit(perform, _job(point, packed), *trace)] = point
+            self.flying[self.executor.submit(perform, _job(point, self.packed.get(policy)), *trace)] = point
         except BrokenExecutor:
             return False
         return True
 
-    def _keep_here(self, policy: Policy | None, why: str) -> None:
+    def _keep_here(self, policy: str, why: str) -> None:
         """Replay what this policy has left to do in this process, and say so once."""
-        if policy is not None and self.packed.get(policy, b"") is not None:
+        if self.packed.get(policy, b"") is not None:
             self.packed[policy] = None
-            note(f"policy {policy.name} is replayed in this process: {why}")
+            note(f"policy {policy} is replayed in this process: {why}")
 
     def _renew(self, todo: deque[Point]) -> None:
         """Fresh workers, for what the lost ones were at, first."""

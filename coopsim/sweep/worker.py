@@ -53,9 +53,8 @@ def let_go(names: list[str]) -> None:
 def perform(job: SweepJob, trace: Trace | None = None) -> Row | str | None:
     """The row of a replay; None if this process lacks the trace, which is then to be sent along.
 
-    ELSEWHERE if the policy came packed and is another one here: the caller's process has to replay it.
-
-    CoopsimError for a replay that makes no sense, or a worker with another version of coopsim.
+    ELSEWHERE if the policy is not here, or is another one: the process that sweeps has to replay it. CoopsimError for a
+    replay that makes no sense, or a worker with another version of coopsim.
     """
     if job.core != core():
         raise CoopsimError(f"the worker on {socket.gethostname()} has coopsim {core()}, not {job.core}")
@@ -68,9 +67,7 @@ def perform(job: SweepJob, trace: Trace | None = None) -> Row | str | None:
 
     policy = own.unpacked(job.policy, job.fingerprint)
     if policy is None:
-        if isinstance(job.policy, bytes):
-            return ELSEWHERE
-        raise CoopsimError(f"policy {job.policy} is not what it was when the sweep began; start it again to go on")
+        return ELSEWHERE
     with own.as_found(policy, job.policy):
         row = figures(PlanRequest(_held[job.trace_id], policy, job.budget_bytes, job.allocator, job.options))
     row["failure"] = json.dumps(row["failure"]) if row["failure"] else None

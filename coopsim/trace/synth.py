@@ -28,7 +28,7 @@ class _Layer:
     cost_ns: int
 
 
-class Net:
+class _Net:
     """Writes forward ops one by one, then all that follows from them."""
 
     def __init__(self, weight: int, input_bytes: int) -> None:
@@ -134,7 +134,7 @@ def chain(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000
     x ─► 1 ─► 2 ─► … ─► n ─┐
     x ◄─ 1' ◄ 2' ◄ … ◄─ n' ┘     i' reads what i read
     """
-    net = Net(weight, nbytes)
+    net = _Net(weight, nbytes)
     at = net.input
     for _ in range(n):
         at = net.layer(at, nbytes=nbytes, cost_ns=cost_ns)
@@ -149,7 +149,7 @@ def tree(depth: int = 4, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_0
     x ─► ●─┐   ├►●
     x ─► ●─┴►●─┘        depth 2
     """
-    net = Net(weight, nbytes)
+    net = _Net(weight, nbytes)
 
     def node(height: int) -> int:
         children = [node(height - 1), node(height - 1)] if height else [net.input]
@@ -167,7 +167,7 @@ def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int =
                └► ■ ───► ■ ┘
                    └► ▪ ─┘         depth 3, and the bottom
     """
-    net = Net(weight, nbytes)
+    net = _Net(weight, nbytes)
 
     def level(k: int, *inputs: int) -> int:
         size = max(nbytes >> k, 1)
@@ -188,7 +188,7 @@ def accumulated(n: int = 8, blocks: int = 6, nbytes: int = MIB, weight: int = MI
     x ─► ■ ─► ▪ ─► + ─► ■■■■ ─► ■■■■ ─► ▪ ─► + ─► …      a block: forward, then backward, then the next micro-batch
       └───────────┘ └───────────────────────┘
     """
-    net = Net(weight, nbytes)
+    net = _Net(weight, nbytes)
     for _ in range(n):
         at = net.input
         for _ in range(blocks):
@@ -212,7 +212,7 @@ def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000
 
     `n` pairs of one size; then a layer of three times the bytes, which needs room in one block.
     """
-    net = Net(weight, nbytes)
+    net = _Net(weight, nbytes)
     at = net.input
     for _ in range(n):
         cheap = net.layer(at, nbytes=nbytes, cost_ns=max(cost_ns // 100, 1), name=CHEAP)

@@ -192,7 +192,7 @@ def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
             make.make(one, steps.header.policy, memory - memory // SPARE, steps.header.others_bytes, search=False)
             for one in steps.signatures
         ]
-        if all(one.signature.schedule is not None for one in made):
+        if all(one.signature.state.schedule is not None for one in made):
             return row | started(server, file, arguments, memory)
     return row | {"why": f"no plan: {next(m.signature.state.why for m in made if m.signature.state.schedule is None)}"}
 

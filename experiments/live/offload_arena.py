@@ -79,7 +79,7 @@ def table(known: list[dict[str, str]]) -> str:
 
 def pair(alone: dict[str, str], copied: dict[str, str]) -> str:
     """One cell."""
-    return f"{percent(alone)} → {percent(copied)}"
+    return f"{percent(alone)} → {percent(copied) if copied['why'] != 'not measured' else 'not measured'}"
 
 
 def percent(row: dict[str, str]) -> str:

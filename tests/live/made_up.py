@@ -11,6 +11,7 @@ import torch
 
 from coopsim.live.actions import Evict, Recompute
 from coopsim.live.host.area import HostArea
+from coopsim.live.host.spilled import Spilled
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
@@ -83,22 +84,30 @@ class Parts:
         self.context.values.materialize([(self.tracked(tensor), self.tracked(tensor).version) for tensor in tensors])
 
 
-def parts(limit: int | None = None, cap: Any = None, *, hard: bool = True, signatures: Collection[Any] = ()) -> Parts:
+def parts(
+    limit: int | None = None,
+    cap: Any = None,
+    *,
+    hard: bool = True,
+    host: int | None = None,
+    signatures: Collection[Any] = (),
+) -> Parts:
     """A step on the CPU, of which no op has run."""
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
-    room = Room(residency, storages, limit, None, cap, hard=hard)
-    values = Values(residency, room, c_int64())
+    spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
+    room = Room(residency, storages, spilled, limit, None, cap, hard=hard, spills=True)
+    values = Values(residency, room, spilled, c_int64())
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
 
-def made(step: Parts, nbytes: int, cost: int = 1, reads: Iterable[TrackedStorage] = ()) -> TrackedStorage:
-    """A storage that an op of the step has made, from these; it lives on."""
+def made(step: Parts, nbytes: int, used: int = 0, reads: Iterable[TrackedStorage] = ()) -> TrackedStorage:
+    """A storage that an op of the step has made, from these, and used at this time; it lives on."""
     storage = torch.UntypedStorage(nbytes)
     tracked = step.context.storages.of(storage)
     call = Call(None, (), {}, reads=[(one, one.version) for one in reads])
-    call.has_made([tracked], [(tracked, 0)], cost)
-    step.context.storages.add_made([tracked])
+    call.has_made([tracked], [(tracked, 0)])
+    tracked.use(used)
     step.context.residency.ledger.of_storage(storage)
     KEPT.append(storage)
     return tracked
@@ -139,6 +148,7 @@ class Op:
     op: int = -1
     shapes: Any = ((), (), None)
     mutable: bool = False
+    stream: int = 0
 
 
 def row(op: Op, **what: Any) -> Row:

@@ -95,8 +95,8 @@ answer(found)
 
 
 def test_a_budget_that_holds_nothing_is_refused(child: Runner) -> None:
-    line = child(f"{BEGIN}answer(said(lambda: one(plain(net())[1], '64KiB')))")
-    assert "nothing more to evict" in line
+    line = child(f"{BEGIN}answer(said(lambda: one(plain(net())[1], '64KiB', steps=2)))")
+    assert "whatever is evicted" in line
 
 
 def test_an_error_in_a_step_leaves_everything_readable(child: Runner) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.cli import live, live_cache, live_plan
+from coopsim.cli import live_cache
 from coopsim.cli.parser import build
 from coopsim.live import plan_file
 from coopsim.phantom.build import cache_folder
-from coopsim.types import CoopsimError
 from tests.conftest import ROOT, Runner
 from tests.live.plans import HEADER
 
@@ -140,54 +139,3 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         os.utime(file, (i, i))
     plan_file.trim(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted(files[61:])
-
-
-FAILED = {"failed": "an op needs 1 GiB more", "fits": False, "planned_steps": 0, "unplanned": "", "steps": 0}
-
-
-@pytest.mark.parametrize("fits", [True, False])
-def test_a_script_is_started_again_once_by_a_plan_where_a_step_without_one_finds_no_room(
-    fits: bool, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """If it fails again, or no plan fits, it says so, and what happened first."""
-    monkeypatch.chdir(tmp_path)
-    starts: list[dict[str, Any]] = []
-
-    def found_by(args: argparse.Namespace, *_: int, search: bool) -> tuple[dict[str, Any], None]:
-        plan_file.save(plan_file.PlanFile(HEADER), args.output)
-        return {"fits": fits, "arena": False, "kinds": [{"unplanned": "it takes 2 GiB"}]}, None
-
-    monkeypatch.setattr(live_plan, "found_by", found_by)
-    monkeypatch.setattr(live, "script_of", lambda _args, **told: starts.append(told))
-    monkeypatch.setattr(live, "said_by", lambda _script: dict.fromkeys(live._KEYS) | FAILED)
-    with pytest.raises(CoopsimError) as raised:
-        live.run(arguments("--json"))
-    said = capsys.readouterr()
-    assert (str(raised.value), raised.value.exit_code) == ("an op needs 1 GiB more", 3)
-    assert "an op needs 1 GiB more: planning its steps" in said.err
-    assert ("starting the script again" in said.err, "no plan: it takes 2 GiB" in said.err) == (fits, not fits)
-    assert [bool(told.get("cached")) for told in starts] == [False, True][: 1 + fits]
-    assert bool(json.loads(said.out)["started_again"]) == fits == bool(list(own_cache.iterdir()))
-    with pytest.raises(CoopsimError, match="whether a plan fits, `coopsim live plan` tells"):
-        live.run(arguments("--no-cache", "--json"))
-
-
-TIRED = TRAIN.replace(
-    "from torch import nn", "from torch import nn\nfrom coopsim.live import room\nroom._PATIENCE = 0, 0"
-)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("child", "own_cache")
-def test_what_eviction_on_demand_cannot_do_a_plan_does(tmp_path: Path) -> None:
-    """The script gives up as soon as an op is run again without a plan."""
-    script = tmp_path / "train.py"
-    script.write_text(TIRED, encoding="utf-8")
-    command = [sys.executable, "-m", "coopsim", "live", "run", "--memory", "9MiB", "--json", "--", "python", script]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["outcome"], found["steps"]) == ("ok", 5)
-    assert found["planned_steps"]
-    assert found["started_again"].startswith("evicting on demand")
-    assert found["peak_allocated_bytes"] <= 9 << 20

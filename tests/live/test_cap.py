@@ -65,8 +65,9 @@ def test_the_allocator_takes_no_more_than_the_budget(child: Runner) -> None:
     assert found["reserved"] <= budget
 
 
-def test_a_step_on_demand_recomputes_no_more_than_it_runs(child: Runner) -> None:
-    """The first steps have no plan."""
-    found = child(f"{TRAIN}answer(train({PLAIN * 45 // 100}, 2))")
-    assert [step["planned_steps"] for step in found["steps"]] == [0, 0]
-    assert all(0 < step["recomputes"] < 400 for step in found["steps"]), found
+def test_a_step_without_a_plan_runs_nothing_again(child: Runner) -> None:
+    """The first steps have none."""
+    budget = PLAIN * 45 // 100
+    found = child(f"{TRAIN}answer(train({budget}, 2))")
+    assert found["steps"] == [{"planned_steps": 0, "recomputes": 0}] * 2
+    assert found["left"] <= 1.02 * budget

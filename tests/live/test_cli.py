@@ -94,10 +94,11 @@ def test_mixed_precision_goes_by_plan() -> None:
 
 
 @pytest.mark.usefixtures("child")
-def test_a_budget_below_the_least_is_refused_with_the_op() -> None:
+def test_in_a_budget_below_the_least_steps_go_by_way_of_the_host() -> None:
+    """And no plan is made, because of an op that the report names."""
     done = live("--gpu", "a100-80gb", "--memory", "70%", "--", "python", str(SCRIPT))
-    assert done.returncode == 3, done.stderr
-    assert "aten._foreach_sqrt.default takes 57" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "no plan         aten._foreach_sqrt.default takes 57" in done.stdout
 
 
 @pytest.mark.slow

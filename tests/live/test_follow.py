@@ -67,6 +67,7 @@ def test_a_plan_takes_over_in_the_middle(child: Runner) -> None:
     """What it would have evicted by then is evicted, and can be made again by the calls that were kept."""
     text = """
 before = []
+step.context.runner.keeps_calls = True
 def kept(func, *args):
     ran = step.ran(func, *args)
     before.append((ran.inputs, ran.results, ran.call))

@@ -1,4 +1,4 @@
-"""Address ranges that are freed in an arena: evict until enough is free, then move; else evict side by side."""
+"""Address ranges that are freed in an arena: send values until enough is free, then move; else send side by side."""
 
 from tests.conftest import Runner
 
@@ -7,24 +7,19 @@ from coopsim.live.arena.hole import Hole, Ways
 from tests.live.made_up import KIB, Blocks, made, parts
 step = parts(64 * KIB)
 context = step.context
-storages = [made(step, KIB, cost) for cost in (3, 1, 2)]
+storages = [made(step, KIB, used) for used in (3, 1, 2)]
 at = [Blocks(int, list).offset(tracked.ref()) for tracked in storages]
-def first(movable): return [(min(movable), 0)]
-def hole(missing, cheapest=lambda price: [], moves=lambda movable: [], release=lambda protected: 0, planned=tuple):
+def first(movable): return [(min(set(movable) & set(at)), 0)]
+def hole(missing, cheapest=lambda price: [], moves=lambda movable: [], planned=tuple):
     blocks = Blocks(missing, cheapest, moves)
-    evict = lambda tracked: context.residency.evict((tracked, 0))
-    ways = Ways(context.residency, context.storages, context.room.victims, evict, release, planned)
-    return blocks, Hole(blocks, ways)
+    return blocks, Hole(blocks, Ways(context.residency, context.storages, lambda: context.values.spilled, planned))
 evicted = lambda: [tracked.evicted for tracked in storages]
 """
 
 
-def test_the_cheapest_go_until_enough_is_free(child: Runner) -> None:
-    """Before them what only we hold."""
+def test_the_oldest_go_until_enough_is_free(child: Runner) -> None:
     text = """
-ours = [KIB]
-missing = lambda: 2 * KIB - sum(evicted()) * KIB - (KIB if not ours else 0)
-blocks, found = hole(missing, moves=first, release=lambda protected: ours.pop() if ours else 0)
+blocks, found = hole(lambda: KIB - sum(evicted()) * KIB, moves=first)
 made = found.made([], 0)
 there = [one.evicted or blocks.offset(one.ref()) == a for one, a in zip(storages, at)]
 answer([made, evicted(), blocks.taken, sum(there)])
@@ -33,11 +28,11 @@ answer([made, evicted(), blocks.taken, sum(there)])
 
 
 def test_where_moves_do_not_help_neighbours_go(child: Runner) -> None:
-    """At the least price of all of them together, which the arena knows; none of those that have to stay."""
+    """With the fewest bytes of all of them together, which the arena knows; none of those that have to stay."""
     text = """
 prices = []
 def cheapest(price):
-    prices.append(sorted(at.index(a) for a in price))
+    prices.append(sorted(at.index(a) for a in price if a in at))
     return [at[0], at[2]]
 storages[1].pin()
 blocks, found = hole(lambda: 0, cheapest)
@@ -60,8 +55,8 @@ answer([found.made([], 7), blocks.taken, found.made([], 8), blocks.taken, sum(ev
 
 def test_blocks_of_a_planned_step_move_too(child: Runner) -> None:
     text = """
-context.storages.made.clear()
 second = lambda movable: [(a, 4096) for a in movable if a == at[1]]
+context.storages._there.clear()
 blocks, found = hole(lambda: 0, moves=second, planned=lambda: storages)
 answer([found.made([], 0), blocks.taken])
 """
@@ -70,6 +65,6 @@ answer([found.made([], 0), blocks.taken])
 
 def test_there_is_an_end(child: Runner) -> None:
     text = """
-answer([hole(lambda: KIB)[1].made(storages, 0), evicted()])
+answer([hole(lambda: KIB)[1].made(context.storages.there(), 0), evicted()])
 """
     assert child(IMPORT + text) == [False, [False] * 3]

@@ -76,6 +76,7 @@ NO_ROOM = """
 import torch
 from tests.live.made_up import ATEN, parts
 step = parts()
+step.context.runner.keeps_calls = True
 given = [torch.full((256,), float(i)) for i in range(3)]
 made = [step.run(ATEN.mul.Scalar, one, 2) for one in given]
 for one in made: step.evict(one)

@@ -25,11 +25,11 @@ LAST = Last(FIRST, PLAN, kept=2, allocating=1)
     (TRIAL.keep(4), replace(TRIAL, kept=3)),
     (TRIAL.keep(3), replace(TRIAL, kept=3, allocating=0)),
     (TRIAL.allocate(), replace(TRIAL, kept=0, allocating=2)),
-    (TRIAL.validate(OTHER), replace(VALID, plan=OTHER)),
+    (TRIAL.validate(), VALID),
     (TRIAL.finish(), LAST),
     (VALID.allocate(), replace(VALID, kept=0, allocating=2)),
     (VALID.finish(), replace(LAST, validated=True)),
-    (LAST.validate(OTHER), replace(LAST, plan=OTHER, validated=True)),
+    (LAST.validate(), replace(LAST, validated=True)),
 ])  # fmt: skip
 def test_a_plan_goes_from_state_to_state(then: PlanState, state: PlanState) -> None:
     assert then == state

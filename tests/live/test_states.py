@@ -5,13 +5,14 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.following import Following
-from coopsim.live.on_demand import OnDemand
 from coopsim.live.plan_state import NoPlan
 from coopsim.live.recording import Deciding, Recording
+from coopsim.live.spilling import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
 planned, longer = signature(example()), signature(example(NEG))
 step = parts(signatures=[planned])
+step.context.runner.keeps_calls = True
 class Recorder:
     def __init__(self): self.op_log, self.did = [], []
     def begin(self): self.did.append("begin")
@@ -57,14 +58,14 @@ answer([found, recorder.did])
     assert child(IMPORT + text) == [["Recording"] * 4, ["begin", "commit", "learned"]]
 
 
-def test_a_kind_without_a_plan_goes_on_demand(child: Runner) -> None:
+def test_a_kind_without_a_plan_spills(child: Runner) -> None:
     text = """
 planned.move_on(NoPlan())
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
 """
-    assert child(IMPORT + text) == [["OnDemand"] * 4, ["begin", "end"], True, True]
+    assert child(IMPORT + text) == [["Spilling"] * 4, ["begin", "end"], True, True]
 
 
 def test_another_op_leaves_the_plan(child: Runner) -> None:
@@ -86,7 +87,7 @@ answer([evicted, name(state), out.tolist(), left.why, left.decide, left.ran_out,
 """
     evicted, state, out, why, *flags = child(IMPORT + text)
     assert evicted == [False, True, False, False]
-    assert (state, out) == ("OnDemand", [0, 6, 12, 18])
+    assert (state, out) == ("Spilling", [0, 6, 12, 18])
     assert why == "op 3: aten.mul.Scalar instead of aten.sub.Tensor"
     assert flags == [False, False, True]
 
@@ -101,7 +102,7 @@ for failed in (True, False):
     found.append([name(state), state.current.planned])
 answer([found, state.current.left.why])
 """
-    assert child(IMPORT + text) == [[["Following", True], ["OnDemand", False]], "the step ended early"]
+    assert child(IMPORT + text) == [[["Following", True], ["Spilling", False]], "the step ended early"]
 
 
 def test_a_step_switches_to_a_plan_that_is_the_same_so_far(child: Runner) -> None:

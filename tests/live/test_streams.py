@@ -20,16 +20,17 @@ waits, wait_stream = [], torch.cuda.Stream.wait_stream
 def counted(stream, other):
     waits.append((stream == side, other == side))
     return wait_stream(stream, other)
-def train(on_side):
+def train(on_side, at_first=0):
     budget = coopsim.live.Budget("60%")
-    for _ in range(6):
+    left = []
+    for step in range(6 + at_first):
         guarded.clear()
         waits.clear()
         torch.cuda.Stream.wait_stream = counted
         with budget.step():
             h = x
             for i, layer in enumerate(layers):
-                stream = side if i % 2 and on_side else main
+                stream = side if i % 2 and on_side and step >= at_first else main
                 wait_stream(stream, torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
                     h = torch.nn.functional.gelu(layer(h))
@@ -38,10 +39,12 @@ def train(on_side):
             optimizer.step()
             optimizer.zero_grad()
         torch.cuda.Stream.wait_stream = wait_stream
+        left.append([sum(s for s, _ in guarded), sum(s and not o for s, o in waits), budget.report()["deviated"]])
         if not planned:
             budget.session.known.signatures.clear()
             budget.session.known.last = None
     return {
+        "left": left,
         "side": sum(s for s, _ in guarded),
         "bytes": min((n for _, n in guarded), default=0),
         "side_waits": sum(s and not o for s, o in waits),
@@ -62,3 +65,49 @@ def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child
     assert two["side_waits"] > 0
     assert two["main_waits"] > 0
     assert (one["side"], one["side_waits"], one["main_waits"]) == (0, 0, 0)
+
+
+CHANGE = "planned = True\n" + TRAIN + "answer(train(True, 4))"
+
+
+@pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
+def test_steps_that_begin_to_use_another_stream_leave_their_plan(child: Runner, compiler: dict[str, str]) -> None:
+    """From then on they are of another signature, with blocks guarded and ops that wait."""
+    found = child(CHANGE, **compiler)
+    for guards, waits, why in found["left"][:4]:
+        assert (guards, waits, why) == (0, 0, "")
+    for guards, waits, why in found["left"][4:]:
+        assert guards > 0
+        assert waits > 0
+        assert why.endswith("runs on another stream")
+
+
+def test_streams_that_nobody_looks_at_show(child: Runner) -> None:
+    """The plan of one stream is followed on, until autograd meets tensors that are gone, or there is no room."""
+    plant = "from coopsim.live.streams import Streams; Streams.number = lambda self: 0\n"
+    try:
+        found = child(plant + CHANGE, CXX="/nowhere/c++")["left"]
+    except AssertionError:
+        return
+    assert not any(why.endswith("runs on another stream") for _, _, why in found)
+
+
+COPIES = """
+import torch
+from coopsim.live.host.area import BACK, OUT, CudaEngines
+engines, side = CudaEngines(), torch.cuda.Stream()
+waits, own = [], torch.cuda.Stream.wait_event
+def wait_event(stream, event):
+    waits.append([stream == side, stream == torch.cuda.current_stream()])
+    own(stream, event)
+torch.cuda.Stream.wait_event = wait_event
+there, here = torch.zeros(64, device="cuda"), torch.empty(64, pin_memory=True)
+end = engines.begin(OUT, here, there, {side})
+waits.clear()
+engines.wait(OUT, end, {side})
+answer(sorted(waits))
+"""
+
+
+def test_every_stream_waits_for_a_copy_before_its_block_is_another_s(child: Runner) -> None:
+    assert child(COPIES) == [[False, True], [True, False]]

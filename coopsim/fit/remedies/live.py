@@ -35,7 +35,7 @@ def propose(case: Case) -> Proposals:
         if outcome.done is not None:
             yield Keep(outcome.done)
             yield from _offloading(case, int(room * share) // MIB, outcome.done)
-        if outcome.done is not None or outcome.report is None or outcome.report.plugin.get("fits") is False:
+        if outcome.done is not None or outcome.report is None or not outcome.report.plugin.get("planned_steps"):
             return
 
 

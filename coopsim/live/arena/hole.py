@@ -1,4 +1,5 @@
-"""Frees an address range in the arena for a request that failed: evicts until enough is free, then joins that.
+"""Frees an address range in the arena for a request that failed: sends values to the host until enough is free, then
+joins that.
 
 A tracked storage is one of the step (tracked.py), and its memory a block of the arena.
 """
@@ -10,26 +11,24 @@ from typing import Protocol
 
 import torch
 
+from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
-from coopsim.live.victims import Victims
 
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes
 
 
 @dataclass(frozen=True)
 class Ways:
-    """How a step loses values.
+    """How a step makes room.
 
-    evict: evicts a tracked storage. release: frees a value of ours (Roots.release). planned: the tracked storages of a
-    step that follows a plan.
+    sending: what sends values to the host, None while none may go. planned: the tracked storages of a step that
+    follows a plan.
     """
 
     residency: Residency
     storages: TrackedStorages
-    victims: Victims
-    evict: Callable[[TrackedStorage], None]
-    release: Callable[[Collection[TrackedStorage]], int]
+    sending: Callable[[], Spilled | None]
     planned: Callable[[], Iterable[TrackedStorage]]
 
 
@@ -57,30 +56,21 @@ class Hole:
     """Makes holes during one step."""
 
     def __init__(self, cap: Blocks, ways: Ways) -> None:
-        self._cap, self._residency, self._storages, self._victims = cap, ways.residency, ways.storages, ways.victims
-        self._evict, self._release = ways.evict, ways.release
-        self._planned = ways.planned
+        self._cap, self._residency, self._storages = cap, ways.residency, ways.storages
+        self._sending, self._planned = ways.sending, ways.planned
 
     def made(self, protected: Collection[TrackedStorage], tries: int) -> bool:
-        """Evict or move blocks so that the latest failed request can be tried again. False if nothing can be done.
+        """Send or move blocks so that the latest failed request can be tried again. False if nothing can be done.
 
-        It may fail again. protected: tracked storages that must not be evicted. tries: how often the op has run out of
-        memory before.
+        It may fail again. protected: tracked storages that must not go. tries: how often the op has run out of memory
+        before.
         """
-        while self._cap.missing > 0 and self._freed(protected):
-            pass
+        sending = self._sending()
+        if self._cap.missing > 0 and sending is not None:
+            sending.send(self._cap.missing, protected)
         if self._cap.missing <= 0 and tries < _MOVES and self._move():
             return True
-        return self._evicted(protected) or self._freed(protected)
-
-    def _freed(self, protected: Collection[TrackedStorage]) -> bool:
-        """Free a value of ours, or evict something. False if there is nothing."""
-        if self._release(protected):
-            return True
-        victim = self._victims.best(protected)
-        if victim is not None:
-            self._evict(victim)
-        return victim is not None
+        return sending is not None and (self._side_by_side(sending, protected) or sending.send(1, protected) > 0)
 
     def _move(self) -> bool:
         """Move blocks that this step has made, so that the request finds room. False if that is not enough."""
@@ -96,19 +86,14 @@ class Hole:
         here = {torch.cuda.current_stream()} if self._residency.streams is not None else set()
         return {
             self._cap.offset(storage): storage
-            for tracked in (*self._storages.made, *self._planned())
+            for tracked in (*self._storages.there(), *self._planned())
             if (storage := tracked.ref()) is not None and not tracked.evicted
             if tracked.streams <= here and not self._residency.must_stay(tracked)
         }
 
-    def _evicted(self, protected: Collection[TrackedStorage]) -> bool:
-        """Evict adjacent storages whose place is enough for the request, at the least cost. False if there are none."""
-        victims = self._side_by_side(self._victims.prices(protected))
-        for tracked in victims:
-            self._evict(tracked)
-        return bool(victims)
-
-    def _side_by_side(self, price: Mapping[TrackedStorage, float]) -> list[TrackedStorage]:
-        """The adjacent tracked storages, of those with a price, that make room for the request for the least of it."""
-        storages = {self._cap.offset(storage): tracked for tracked in price if (storage := tracked.ref()) is not None}
-        return [storages[at] for at in self._cap.cheapest({at: price[tracked] for at, tracked in storages.items()})]
+    def _side_by_side(self, sending: Spilled, protected: Collection[TrackedStorage]) -> bool:
+        """Send adjacent storages whose place is enough for the request, with the fewest bytes. False if none went."""
+        memory = self._residency.memory_of
+        there = {self._cap.offset(s): v for v in sending.candidates(protected) if (s := memory(v)) is not None}
+        adjacent = self._cap.cheapest({at: tracked.nbytes for at, (tracked, _) in there.items()})
+        return sum(sending.sent(there[at]) for at in adjacent) > 0

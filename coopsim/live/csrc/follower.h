@@ -98,6 +98,10 @@ class Follower {
     cells.start(table->storages);
     forget_calls();
     calls.resize(table->ops.size());
+    if (table->kind == c10::DeviceType::CUDA) {
+      guard_ = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+      device_ = guard_->getDevice();
+    }
     state.at = at;
     state.broken = state.gone = state.done = state.evictions = state.recomputes = 0;
     state.engaged = 1;
@@ -132,6 +136,7 @@ class Follower {
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
+    if (!row.views && !on_default_stream()) return false;  // as Python alone guards what several streams use
     Drawn drawn;
     if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {
@@ -168,6 +173,11 @@ class Follower {
   }
 
  private:
+  bool on_default_stream() const {
+    if (table_->kind != c10::DeviceType::CUDA) return true;
+    return guard_->getStream(device_).id() == 0;
+  }
+
   void forget_calls() {
     for (Kept& kept : calls) kept.forget();
   }
@@ -444,6 +454,8 @@ class Follower {
 
   static constexpr int64_t none = 0;
   const Table* table_ = nullptr;
+  const c10::impl::DeviceGuardImplInterface* guard_ = nullptr;  // of the GPU that the step runs on
+  c10::Device device_ = c10::Device(c10::DeviceType::CPU);
 };
 
 }  // namespace coopsim

@@ -29,8 +29,8 @@ class Engines(Protocol):
     def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, streams: Streams, /) -> Mark:
         """Begin a copy, after all that `streams` and the current stream have been given; return a mark of its end."""
 
-    def wait(self, way: int, end: Mark, /) -> None:
-        """Let the ops that follow come after the end of a copy."""
+    def wait(self, way: int, end: Mark, streams: Streams, /) -> None:
+        """Let the ops that follow come after the end of a copy, on the current stream and on these."""
 
 
 class CudaEngines:
@@ -61,9 +61,10 @@ class CudaEngines:
             torch.cuda.set_stream(current)
         return engine.record_event()
 
-    def wait(self, _way: int, end: Mark) -> None:
-        """Let the current stream wait for a copy's event."""
-        self._current().wait_event(end)
+    def wait(self, _way: int, end: Mark, streams: Streams) -> None:
+        """Let the streams wait for a copy's event."""
+        for stream in {self._current(), *streams}:
+            stream.wait_event(end)
 
 
 class LateEngines:
@@ -81,7 +82,7 @@ class LateEngines:
         self._waiting[way].append(lambda: to.copy_(source))
         return self._made[way] + len(self._waiting[way]) - 1
 
-    def wait(self, way: int, end: Mark) -> None:
+    def wait(self, way: int, end: Mark, _streams: Streams) -> None:
         """Make the copies up to this one."""
         with DisableTorchDispatch():
             while self._made[way] <= end:
@@ -149,12 +150,9 @@ class HostArea:
         free = _available() if self._device_type == "cuda" and not is_phantom() else nbytes
         if nbytes > free:
             return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
-        try:  # whole pages, of no allocator that anybody counts
-            memory = mmap.mmap(-1, nbytes)
-        except (OSError, OverflowError):
+        found = host_memory(nbytes)
+        if found is None:
             return f"the host gives no {human(nbytes)}"
-        with DisableTorchDispatch():
-            found = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
         if self._device_type == "cuda" and not _locked(found):
             return f"{human(nbytes)} of the host's memory cannot be page-locked"
         self._bytes = found
@@ -165,6 +163,16 @@ class HostArea:
         assert self._bytes is not None
         assert at + nbytes <= self.nbytes
         return HostBytes(self._bytes, at, nbytes)
+
+
+def host_memory(nbytes: int) -> torch.UntypedStorage | None:
+    """So much of the host's memory, in whole pages, of no allocator that anybody counts. None if there is none."""
+    try:
+        memory = mmap.mmap(-1, nbytes)
+    except (OSError, OverflowError):
+        return None
+    with DisableTorchDispatch():
+        return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
 
 
 def _locked(memory: torch.UntypedStorage) -> bool:

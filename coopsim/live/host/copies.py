@@ -88,7 +88,7 @@ class Copies:
         if key not in self._coming:
             return None
         storage, end = self._coming[key]
-        self._area.engines.wait(BACK, end)
+        self._area.engines.wait(BACK, end, ())
         return storage
 
     def arrived(self, key: Key) -> None:
@@ -104,14 +104,14 @@ class Copies:
                 del self._host[key]
 
     def _wait_for(self, copy: _OnHost) -> None:
-        self._area.engines.wait(OUT, copy.end)
+        self._area.engines.wait(OUT, copy.end, self._streams())  # the block may belong to any of them
         copy.source = None
 
     def end(self) -> None:
         """The step is over."""
         self.wait_for_all()
         for _, end in self._coming.values():
-            self._area.engines.wait(BACK, end)
+            self._area.engines.wait(BACK, end, ())
         self._coming.clear()
         self._host.clear()
 

@@ -9,13 +9,15 @@ from coopsim.text import human
 
 
 class Offloading:
-    """What plans of a session may use of the host. area: where what they offload lies.
+    """What a session may use of the host. area: where what plans offload lies.
 
-    hosting: None: plans do not offload.
+    hosting: None: plans do not offload. memory_bytes: for all copies, those of steps without a plan included; None: no
+    limit.
     """
 
     def __init__(self) -> None:
         self.hosting: Hosting | None = None
+        self.memory_bytes: int | None = None
         self.area = HostArea("cpu")
         self._why_not = ""
         self._latest: Plan | None = None  # plan that was adopted
@@ -29,6 +31,11 @@ class Offloading:
     def run_on(self, device_type: str) -> None:
         """Copy from and to devices of this type, "cuda" or "cpu", from now on."""
         self.area = HostArea(device_type)
+
+    @property
+    def most_spilled(self) -> int | None:
+        """Bytes that a step without a plan may have on the host; None: no limit."""
+        return None if self.memory_bytes is None else max(self.memory_bytes - self.area.nbytes, 0)
 
     def reserve(self, plan: Plan) -> bool:
         """Reserve the memory that a plan copies to. If that cannot be, no later plan may offload: False."""

@@ -1,15 +1,14 @@
-"""A step without a plan: values are evicted on demand, and missing ones are made again when an op asks for them."""
+"""A step without a plan: what finds no room goes to the host, and comes back when an op asks for it."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from coopsim.live.plan import STAYS
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, State
 from coopsim.live.tracked import TrackedStorage
 
 
-class OnDemand(State):
+class Spilling(State):
     """Runs each op by itself (op_runner.py), with room made for it (room.py), to the end of the step.
 
     signature: that the step is of, or was taken to be of. left: why it has left its plan; None if the signature has
@@ -21,16 +20,12 @@ class OnDemand(State):
         self.signature, self.left = signature, left
 
     def begin(self, storages: Iterable[TrackedStorage] = ()) -> None:
-        """Go on without a plan, and with its tracked storages if the step went by one until now."""
+        """Go on without a plan. storages: of the plan, if the step went by one: what that has evicted is made again."""
         context, storages = self._context, list(storages)
-        context.room.go_on_demand((tracked, version) for tracked in storages for version in tracked.held)
-        for tracked in storages:
-            if context.residency.ledger.role(tracked.key) in STAYS:  # updated by plan: nothing has kept what that read
-                tracked.makers.clear()
-        adopted = context.storages.adopt(storages)
-        if context.room.limit is not None:
-            for tracked in adopted:
-                context.room.roots.read(value for call in tracked.makers.values() for value in call.reads)
+        context.room.go_without_plan()
+        context.runner.keeps_calls = False
+        context.storages.adopt(storages)
+        context.values.leave_plan(storages)
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an op, with its operands brought back and room made for its results."""

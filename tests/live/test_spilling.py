@@ -1,0 +1,165 @@
+"""Steps without a plan: what finds no room goes to the host; what a plan has evicted is made again as it is left."""
+
+import pytest
+
+from tests.conftest import Runner
+from tests.live.names import NAMES
+
+IMPORT = """
+import torch
+from coopsim.live.spilling import Spilling
+from coopsim.observe import effects
+from tests.live.made_up import ATEN, KIB, parts
+step = parts()
+step.context.runner.keeps_calls = True
+x = torch.arange(4.0)
+values, spilled = step.context.values, step.context.values.spilled
+def send(tensor): return spilled.sent((step.tracked(tensor), step.tracked(tensor).version))
+"""
+
+
+def test_an_op_gets_what_was_sent(child: Runner) -> None:
+    """With the same bits, and as it was changed; a storage whose address is known stays."""
+    text = """
+y = step.run(ATEN.mul.Scalar, x, 2)
+step.run(ATEN.add_.Scalar, y, 1)
+sent, bytes_there = send(y), spilled.nbytes
+away = step.evicted(y)
+out = step.run(ATEN.neg.default, y)
+step.tracked(y).pin()
+stays = step.tracked(y) not in [tracked for tracked, _ in spilled.candidates([])]
+answer([sent, bytes_there, away, out.tolist(), step.evicted(y), spilled.nbytes, stays])
+"""
+    assert child(IMPORT + text) == [16, 16, [True], [-1, -3, -5, -7], [False], 0, True]
+
+
+def test_copies_of_what_the_program_frees_go(child: Runner) -> None:
+    text = """
+step.context.runner.keeps_calls = False
+y = step.run(ATEN.mul.Scalar, x, 2)
+send(y)
+del y
+answer(spilled.nbytes)
+"""
+    assert child(IMPORT + text) == 0
+
+
+def test_what_no_op_has_used_yet_goes_first(child: Runner) -> None:
+    """As the parameters of layers to come, which nothing has tracked so far."""
+    text = """
+weight = torch.ones(1 << 20)
+y = step.run(ATEN.mul.Scalar, x, 2)
+with effects.on("cpu"): order = [tracked for tracked, _ in spilled.candidates([])]
+answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
+"""
+    assert child(IMPORT + text)
+
+
+MADE = """
+def left(*evicted):
+    for tensor in evicted: step.evict(tensor)
+    Spilling(step.context, None).begin(step.context.storages.all[:])
+    found = [tracked for tracked in step.context.storages.all if tracked.held or tracked.makers]
+    return [step.evicted(*evicted), len(found), step.context.residency.recomputes]
+"""
+
+
+def test_what_a_plan_has_evicted_is_made_again_when_it_is_left(child: Runner) -> None:
+    """Each op once, by way of what the program has freed; nothing is kept for it afterwards."""
+    text = """
+y = step.run(ATEN.mul.Scalar, x, 2)
+gone = step.run(ATEN.add.Scalar, y, 1)
+z, w = step.run(ATEN.neg.default, gone), step.run(ATEN.exp.default, gone)
+del gone
+found = left(y, z, w)
+answer([found, y.tolist(), z.tolist(), w.equal(z.neg().exp())])
+"""
+    assert child(IMPORT + MADE + text) == [[[False] * 3, 0, 4], [0, 2, 4, 6], [-1, -3, -5, -7], True]
+
+
+def test_a_value_that_was_changed_in_place_is_made_again(child: Runner) -> None:
+    """All of its versions; and what comes from an older one, too."""
+    text = """
+y = step.run(ATEN.mul.Scalar, x, 2)
+old = step.run(ATEN.neg.default, y)
+step.run(ATEN.add_.Scalar, y, 1)
+step.run(ATEN.mul_.Scalar, y, 10)
+answer([left(y, old), y.tolist(), old.tolist()])
+"""
+    found, y, old = child(IMPORT + MADE + text)
+    assert (found[:2], y, old) == ([[False, False], 0], [10, 30, 50, 70], [0, -2, -4, -6])
+
+
+def test_random_numbers_and_statistics_are_as_at_first(child: Runner) -> None:
+    """A call runs again by the state that the generator had, and leaves that as it is; statistics change once."""
+    text = """
+torch.manual_seed(3)
+y = step.run(ATEN.rand_like.default, x)
+was, state = y.tolist(), torch.get_rng_state()
+mean, var = torch.zeros(2), torch.ones(2)
+images = torch.arange(8.0).reshape(2, 2, 2)
+out, *_ = step.run(ATEN.native_batch_norm.default, images, None, None, mean, var, True, 0.5, 1e-5)
+before, once = out.tolist(), mean.tolist()
+left(y, out)
+answer([y.tolist() == was, bool((torch.get_rng_state() == state).all()), out.tolist() == before, mean.tolist() == once])
+"""
+    assert child(IMPORT + MADE + text) == [True] * 4
+
+
+def test_what_finds_no_room_meanwhile_goes_to_the_host(child: Runner) -> None:
+    """Values that were made already, and those that are made on the way."""
+    text = """
+step = parts(24 * KIB)
+step.context.runner.keeps_calls = True
+spilled = step.context.values.spilled
+x = torch.arange(1024.0)
+made = [x]
+for k in range(10):
+    made.append(step.run(ATEN.add.Scalar, made[-1], 1))
+    if k % 3 == 1: del made[-2]
+ledger = step.context.residency.ledger
+for one in made: ledger.of_storage(one.untyped_storage())
+for one in made[1:]: step.evict(one)
+del one
+ledger.count_peak()
+Spilling(step.context, None).begin(step.context.storages.all[:])
+peak, sent = ledger.peak_bytes, spilled.nbytes
+step.context.room.limit = None
+step.materialize(*made)
+answer([peak <= 24 * KIB, sent > 0, [int(one[0]) for one in made]])
+"""
+    fits, sent, found = child(IMPORT + text)
+    assert fits
+    assert sent
+    assert found == sorted(found)
+    assert len(found) == 8
+
+
+def test_views_and_ops_elsewhere_make_nothing(child: Runner) -> None:
+    text = """
+y = step.run(ATEN.mul.Scalar, x, 2)
+view = step.ran(ATEN.view.default, y, [2, 2])
+meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
+answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.call])
+"""
+    assert child(IMPORT + text) == [True, True, [], None]
+
+
+ON_CPU = """
+from coopsim.live import step as steps
+from tests.live.compare import compare
+steps._SPILLS.add("cpu")  # where numbers are real
+answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
+"""
+
+
+def check(found: dict[str, dict[str, object]]) -> None:
+    for name, report in found.items():
+        assert report["same"], name
+        assert report["peak_allocated_bytes"] <= report["budget_bytes"], (name, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_programs_end_with_the_same_bits(child: Runner, part: int) -> None:
+    check(child(ON_CPU.format(names=NAMES[part::4], steps=5, memory="60%")))
