@@ -119,7 +119,7 @@ class Follow:
             for action in row.before:
                 skipped.note(action)
             versions |= dict(row.makes)
-            wanted.update(row.keep)
+            wanted.update((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
             wanted.update(row.copies)
             if row.call and call is None and self.plan.program.writes[row.entry.op] and not is_blank(row.func):
                 return False  # as another plan has not kept it

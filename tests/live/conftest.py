@@ -7,6 +7,7 @@ from tests.conftest import Runner
 collect_ignore = [
     "scripts",
     "programs.py",
+    "interrupted.py",
     "compare.py",
     "in_arena.py",
     "made_up.py",
