@@ -44,6 +44,7 @@ def grouping(df: "pd.DataFrame") -> Grouping:
     table = _with_own_labels(df)
     known = [c for c in ("trace", "policy", *SETTINGS) if c in table.columns]
     settings = [*known[2:], *_others(table, known)]
+    table = table[~table.duplicated([*_cell(table, known), *settings])]  # one replay, of two tables put together
     varying: list[str] = []
     for column in settings:
         lines = table.groupby(["trace", "policy", *varying], dropna=False, observed=True)
@@ -52,9 +53,14 @@ def grouping(df: "pd.DataFrame") -> Grouping:
     return Grouping(_with_what_differs(table, [c for c in settings if c not in varying]), varying)
 
 
+def _cell(table: "pd.DataFrame", known: Sequence[str]) -> list[str]:
+    """The columns that name a replay, as far as we know them."""
+    return [*known, *(c for c in ("band_center", "budget_bytes", "memory_ratio") if c in table.columns)]
+
+
 def _others(table: "pd.DataFrame", known: Sequence[str]) -> list[str]:
     """Columns that we know nothing of, such as a run's name, which tell apart rows that agree in all that we know."""
-    key = [*known, *(c for c in ("band_center", "budget_bytes", "memory_ratio") if c in table.columns)]
+    key = _cell(table, known)
     same = table[table.duplicated(key, keep=False)]
     found: list[str] = []
     for column in table.columns:

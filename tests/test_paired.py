@@ -46,6 +46,12 @@ def test_differences_are_paired_and_what_fits_is_counted() -> None:
     assert "<table>" in found._repr_html_()
 
 
+def test_a_replay_in_two_tables_counts_once() -> None:
+    once = table("t0", "t1")
+    twice = pd.concat([once, once[once.policy == "b"]])
+    assert coopsim.compare(twice, "a", "b") == coopsim.compare(once, "a", "b")
+
+
 def test_each_trace_counts_alike_and_each_budget_in_it() -> None:
     """t0 has one more budget than the other trace, and a band there of one."""
     more = pd.DataFrame(

@@ -99,8 +99,7 @@ def feasibility_map(
     name = key("map", [scan.top, scan.bottom, str(scan.stride), str(scan.unit)], settings)
     lines = {setting: _Line(setting, scan) for setting in settings}
     with Journal(Path(f"{output}.journal"), name) as journal:
-        if journal.rows:
-            own.note_unknown({s.policy: s.unknown for s in settings})
+        own.note_unknown({s.policy: s.unknown for s in settings}, goes_on=bool(journal.rows))
         points = run(
             [point for line in lines.values() for point in line.coarse()],
             grid.by_hash,

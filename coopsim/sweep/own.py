@@ -85,11 +85,15 @@ def as_found(policy: Policy, name: object) -> Iterator[None]:
         _found.pop(name, None)
 
 
-def note_unknown(of_policies: Mapping[str, str]) -> None:
-    """Say of which policies a sweep that goes on takes no row. of_policies: what cannot be known of each."""
+def note_unknown(of_policies: Mapping[str, str], *, goes_on: bool) -> None:
+    """Say whose rows nobody can know to be the same another time, of which a sweep that goes on takes none.
+
+    of_policies: what cannot be known of each.
+    """
     for policy, unknown in of_policies.items():
         if unknown:
-            note(f"policy {policy}: {unknown} cannot be known, so its replays begin anew")
+            told = ", so its replays begin anew" if goes_on else ", so another sweep may find otherwise"
+            note(f"policy {policy}: {unknown} cannot be known{told}")
 
 
 def shown(have_names: Mapping[str, bool]) -> dict[str, str]:

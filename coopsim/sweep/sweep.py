@@ -27,8 +27,7 @@ def sweep(
     points = grid.points()
     name = key(points, list(dict.fromkeys(p.setting for p in points)))
     with Journal(Path(f"{output}.journal"), name) as journal:
-        if journal.rows:
-            own.note_unknown({p.setting.policy: p.setting.unknown for p in points})
+        own.note_unknown({p.setting.policy: p.setting.unknown for p in points}, goes_on=bool(journal.rows))
         run(points, grid.by_hash, journal, executor, on_row)
         table = write(points, journal.rows, output, {"key": name, "options": dict(grid.options), "band": grid.band})
         journal.remove()
