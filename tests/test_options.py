@@ -13,7 +13,9 @@ from coopsim.types import CoopsimError, CostModel, RandomOps
 def test_words_become_what_they_name() -> None:
     options = ReplayOptions(3, "bytes", "keep", 2)
     assert options == ReplayOptions(3, CostModel.BYTES, RandomOps.KEEP, 2.0)
-    assert options.as_dict() == {"steps": 3, "cost_model": "bytes", "random": "keep", "overhead_limit": 2.0}
+    assert options.as_dict() == {"steps": 3, "cost_model": "bytes", "random": "keep", "overhead_limit": 2.0} | {
+        "seed": 0
+    }
     assert type(options.as_dict()["cost_model"]) is str
 
 

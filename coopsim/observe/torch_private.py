@@ -229,6 +229,7 @@ known("torch._inductor.custom_graph_pass.CustomKnapsackSolver", _SAVES, "2.12.1"
 known("torch._inductor.compile_fx", "coopsim.compile does not know that Inductor fuses ops", "2.9.1")
 known("torch.utils._ordered_set.OrderedSet", _SAVES)
 
+known("torch.nn.Module._apply", "parameters that are replaced before the first step count as activations")
 known("torch._C._cuda_clearCublasWorkspaces", "cuBLAS's workspaces count as other memory")
 
 # Jobs of several ranks.

@@ -57,7 +57,7 @@ private.known("torch._C._cuda_getDevice:no_such_word", "nothing works")
 private.known("torch.nn.Module.forward_of_never", "nothing works")
 answer({
     "has": [torch_private.has(path) for path in ("torch._C._never_there", "torch.nn.Module.forward_of_never",
-            "torch._C._cuda_getDevice", "torch.nn.Module._parameters")],
+            "torch._C._cuda_getDevice", "torch.nn.Module._apply")],
     "called": said(gone), "asked": said(lambda: gone.attribute), "derived": said(derive),
     "instance": said(lambda: isinstance(1, gone)), "entered": said(lambda: gone.__enter__()),
     "replaced": said(lambda: torch_private.replace("torch._C._never_there", 1)),

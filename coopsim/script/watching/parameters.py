@@ -11,11 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from coopsim.observe import torch_private
 from coopsim.observe.effects import tensors
 from coopsim.observe.native import NativeLedger
 from coopsim.observe.storages import Ledger
 from coopsim.script.watching.probe import Probe
 from coopsim.types import Role
+
+_APPLY = "torch.nn.Module._apply"
 
 
 class Parameters(Probe):
@@ -24,13 +27,12 @@ class Parameters(Probe):
     def __init__(self, ledger: Ledger | NativeLedger) -> None:
         self._ledger = ledger
         self._known: dict[int, weakref.ref[nn.Parameter]] = {}
-        self._moves = 0  #: calls of Module._apply under way, one within the other
+        self._moves = 0  #: calls under way that move or convert a module, one within the other
         self._stepped = False
 
     def install(self) -> None:
         nn.modules.module.register_module_parameter_registration_hook(self._registered)
-        apply: Any = nn.Module._apply
-        backward = torch.autograd.backward
+        apply, backward = torch_private.get(_APPLY), torch.autograd.backward
 
         @functools.wraps(apply)
         def moved(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -51,7 +53,7 @@ class Parameters(Probe):
                     self._assign(parameter, Role.PARAMETER)
                     self._assign(parameter.grad, Role.GRADIENT)
 
-        nn.Module._apply = moved  # type: ignore[method-assign,assignment]
+        torch_private.replace(_APPLY, moved)
         torch.autograd.backward = ended
 
     def step_ended(self, _steps: int) -> None:
