@@ -44,7 +44,7 @@ demo: setup ## record BERT-Large without a GPU, replay it under DTR, DTE and Coo
 test: setup ## the tests (some ten minutes on two cores)
 	$(BIN)/pytest -n auto -m "not slow" --ignore tests/versions
 
-test-%: setup ## the tests of one package, and those that hold the layout: make test-fit (a minute or two)
+test-%: setup ## the tests of one room, and those that hold the layout: make test-fitting (a minute or two)
 	$(BIN)/pytest -n auto -m "not slow" $(wildcard $(addprefix tests/,$* test_$*.py)) tests/test_imports.py tests/test_layout.py
 
 test-all: setup ## the tests and the slow proofs

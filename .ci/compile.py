@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from coopsim import phantom
-from coopsim.phantom import build, compilers, wheel
+from coopsim.cards import wheel
+from coopsim.phantom import build, compilers
 
 
 def main(out: Path) -> None:
@@ -27,8 +28,8 @@ def main(out: Path) -> None:
 def extensions(folder: Path) -> None:
     from coopsim.live.arena.library import ARENA
     from coopsim.live.observer import OBSERVER
-    from coopsim.observe.extension import compiler
-    from coopsim.observe.interpose.library import INTERPOSE
+    from coopsim.record.observe.extension import compiler
+    from coopsim.record.observe.interpose.library import INTERPOSE
 
     for extension in (ARENA, INTERPOSE, OBSERVER):
         extension.compile_to(extension.within(folder), compiler())

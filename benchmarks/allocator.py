@@ -2,7 +2,7 @@
 
 Prints simulated requests per second divided by those of the real C++ library (on a stand-in driver that costs next to
 nothing), best of some runs each, for every kind of stream. Above 1 the simulation is the faster one. Needs an oracle
-(coopsim/oracle): the installed torch, or one in $COOPSIM_ORACLE_CACHE. Absolute figures say more about the
+(coopsim/study/oracle): the installed torch, or one in $COOPSIM_ORACLE_CACHE. Absolute figures say more about the
 machine than about either program, and are not printed.
 """
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coopsim.allocators.caching import case
-from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.kernel.rows import STOP
-from coopsim.oracle import Oracle, oracle
-from tests.oracle.streams import Stream, draw
+from coopsim.simulate.allocators.caching import case
+from coopsim.simulate.allocators.caching.api import CachingAllocator
+from coopsim.study.oracle import Oracle, oracle
+from coopsim.trace.request_rows import STOP
+from tests.study.oracle.streams import Stream, draw
 
 RUNS = 5
 GIB, MIB = 1 << 30, 1 << 20

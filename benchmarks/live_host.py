@@ -38,7 +38,7 @@ def measure() -> None:
 
     import coopsim.live
     from coopsim.live.actions import Recompute
-    from coopsim.observe.torch_private import DispatchBelowAutograd, memory_stats
+    from coopsim.record.observe.torch_private import DispatchBelowAutograd, memory_stats
 
     torch.set_num_threads(1)
 

@@ -18,10 +18,10 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coopsim.figures import style
-from coopsim.files import replacing
-from coopsim.progress import progress
-from coopsim.replay import replay
+from coopsim.base.files import replacing
+from coopsim.base.progress import progress
+from coopsim.simulate.replay import replay
+from coopsim.study.figures import style
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import accumulated, chain
 from experiments.common.pages import write_section

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import coopsim
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.study.sweep import Grid, Processes, sweep
 
 WALL = 1 << 50  # more bytes than there are
 TRACES = ("bert-large", "bilstm", "gpt-2", "inception-v3", "resnet-50", "spos", "swin-t", "unet")

@@ -33,7 +33,7 @@ def simrd(checkout: Path, every: int) -> None:
     from simrd import runtime as runtimes
     from simrd.parse import parse_file
 
-    from coopsim.simrd import POLICIES, import_log, measure_simrd
+    from coopsim.simulate.simrd import POLICIES, import_log, measure_simrd
 
     theirs: dict[str, float] = defaultdict(float)
     ours: dict[str, float] = defaultdict(float)
@@ -84,8 +84,8 @@ def theirs_over(theirs: dict[str, float], ours: dict[str, float]) -> float:
 
 def minimalloc(program: Path, instances: Path) -> None:
     """Each instance: MiniMalloc below the height that we found, and we; the time of each."""
-    from coopsim.planner import plan
-    from coopsim.planner.minimalloc import read
+    from coopsim.simulate.packing import plan
+    from coopsim.simulate.packing.minimalloc import read
 
     for file in sorted(instances.glob("*.csv")):
         table = read(file)

@@ -17,12 +17,12 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coopsim.progress import progress
-from coopsim.replay import replay
-from coopsim.schedule import Schedule
+from coopsim.base.progress import progress
+from coopsim.base.types import Action
+from coopsim.simulate.replay import replay
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import Action
+from coopsim.trace.schedule import Schedule
 from experiments.common import arguments
 from experiments.common.pages import wrapped, write_section
 

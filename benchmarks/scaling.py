@@ -16,14 +16,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coopsim.figures import style
-from coopsim.files import replacing
-from coopsim.options import ReplayOptions
-from coopsim.replay import measure
+from coopsim.base.files import replacing
+from coopsim.base.types import Phase, Role
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.replay import measure
+from coopsim.study.figures import style
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.table import Trace
-from coopsim.types import Phase, Role
 
 POLICIES = ("coop", "coop-oneflow", "dte-oneflow", "dtr-oneflow", "dtr-eq", "lru")
 GRANULE = 512

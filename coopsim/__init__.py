@@ -22,52 +22,61 @@ TYPE_CHECKING = False  # as checkers know it, without importing typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from coopsim.allocators import cuda_caching as cuda_caching
     from coopsim.api import capture as capture
     from coopsim.api import summary as summary
     from coopsim.api import sweep as sweep
-    from coopsim.figures.reported import report as report
-    from coopsim.fit import fit as fit
-    from coopsim.optimum.compared import gap as gap
-    from coopsim.paired import compare as compare
+    from coopsim.base.types import CoopsimError as CoopsimError
+    from coopsim.base.types import Cost as Cost
+    from coopsim.base.types import Divisor as Divisor
+    from coopsim.base.types import InPlace as InPlace
+    from coopsim.base.types import Placement as Placement
+    from coopsim.base.types import Recency as Recency
+    from coopsim.fitting import fit as fit
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
-    from coopsim.plotting import plot as plot
-    from coopsim.policies import EvictionPolicy as EvictionPolicy
-    from coopsim.policies import Policy as Policy
-    from coopsim.policies import compiled as compiled
-    from coopsim.replay import replay as replay
-    from coopsim.schedule import Schedule as Schedule
-    from coopsim.schedule import load_any as load  # noqa: F401
-    from coopsim.sweep.mapped import map as map  # noqa: A004
-    from coopsim.tables import bands as bands
+    from coopsim.simulate.allocators import cuda_caching as cuda_caching
+    from coopsim.simulate.policies import EvictionPolicy as EvictionPolicy
+    from coopsim.simulate.policies import Policy as Policy
+    from coopsim.simulate.policies import compiled as compiled
+    from coopsim.simulate.replay import replay as replay
+    from coopsim.study.figures.reported import report as report
+    from coopsim.study.optimum.compared import gap as gap
+    from coopsim.study.paired import compare as compare
+    from coopsim.study.plotting import plot as plot
+    from coopsim.study.sweep.mapped import map as map  # noqa: A004
+    from coopsim.study.tables import bands as bands
+    from coopsim.study.validate import validate as validate
     from coopsim.trace import Trace as Trace
-    from coopsim.types import CoopsimError as CoopsimError
-    from coopsim.validate import validate as validate
+    from coopsim.trace.schedule import Schedule as Schedule
+    from coopsim.trace.schedule import load_any as load  # noqa: F401
 
 _WHERE = {  # the public names: in which module, and as what
-    "load": ("coopsim.schedule", "load_any"),
+    "load": ("coopsim.trace.schedule", "load_any"),
     "capture": ("coopsim.api", "capture"),
     "phantom_gpu": ("coopsim.phantom.here", "phantom_gpu"),
-    "replay": ("coopsim.replay", "replay"),
+    "replay": ("coopsim.simulate.replay", "replay"),
     "sweep": ("coopsim.api", "sweep"),
-    "map": ("coopsim.sweep.mapped", "map"),
-    "gap": ("coopsim.optimum.compared", "gap"),
-    "report": ("coopsim.figures.reported", "report"),
+    "map": ("coopsim.study.sweep.mapped", "map"),
+    "gap": ("coopsim.study.optimum.compared", "gap"),
+    "report": ("coopsim.study.figures.reported", "report"),
     "summary": ("coopsim.api", "summary"),
-    "validate": ("coopsim.validate", "validate"),
-    "bands": ("coopsim.tables", "bands"),
-    "compare": ("coopsim.paired", "compare"),
-    "plot": ("coopsim.plotting", "plot"),
-    "cuda_caching": ("coopsim.allocators", "cuda_caching"),
-    "Policy": ("coopsim.policies", "Policy"),
-    "compiled": ("coopsim.policies", "compiled"),
-    "EvictionPolicy": ("coopsim.policies", "EvictionPolicy"),
+    "validate": ("coopsim.study.validate", "validate"),
+    "bands": ("coopsim.study.tables", "bands"),
+    "compare": ("coopsim.study.paired", "compare"),
+    "plot": ("coopsim.study.plotting", "plot"),
+    "cuda_caching": ("coopsim.simulate.allocators", "cuda_caching"),
+    "Policy": ("coopsim.simulate.policies", "Policy"),
+    "Recency": ("coopsim.base.types", "Recency"),
+    "Placement": ("coopsim.base.types", "Placement"),
+    "InPlace": ("coopsim.base.types", "InPlace"),
+    "Divisor": ("coopsim.base.types", "Divisor"),
+    "Cost": ("coopsim.base.types", "Cost"),
+    "compiled": ("coopsim.simulate.policies", "compiled"),
+    "EvictionPolicy": ("coopsim.simulate.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
-    "Schedule": ("coopsim.schedule", "Schedule"),
-    "fit": ("coopsim.fit", "fit"),
-    "CoopsimError": ("coopsim.types", "CoopsimError"),
+    "Schedule": ("coopsim.trace.schedule", "Schedule"),
+    "fit": ("coopsim.fitting", "fit"),
+    "CoopsimError": ("coopsim.base.types", "CoopsimError"),
 }
-_PACKAGES = ("capture", "fit", "replay", "sweep", "validate")  # of these names there is a package, too
 __all__ = [*_WHERE]
 
 
@@ -81,24 +90,10 @@ def _find(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-class _Coopsim(ModuleType):
-    """This package: where a package in it has a function's name, the name stands for the function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _PACKAGES or type(value) is not ModuleType:  # what an import sets, of the package
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Coopsim
-
-
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = _find(name)
-    if name in _PACKAGES:  # so that coopsim.replay.loop is found, too, once it is imported
-        value.__dict__ = importlib.import_module(f"{__name__}.{name}").__dict__
-    globals()[name] = value
+    value = globals()[name] = _find(name)
     return value
 
 

@@ -5,18 +5,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import files, metrics
-from coopsim.allocators import Allocator
-from coopsim.capture.job import Where
-from coopsim.capture.models import Amp, Attention, Gradients, Optimizer
-from coopsim.errors import named, of_type, whole
+from coopsim.base import files
+from coopsim.base.errors import named, of_type, whole
+from coopsim.base.progress import note, watch
+from coopsim.base.types import CoopsimError, Precision
 from coopsim.phantom.workspaces import Choice
-from coopsim.policies import AnyPolicy
-from coopsim.progress import note, watch
-from coopsim.schedule import Schedule
+from coopsim.record.capture.job import Where
+from coopsim.record.capture.models import Amp, Attention, Gradients, Optimizer
+from coopsim.simulate import metrics
+from coopsim.simulate.allocators import Allocator
+from coopsim.simulate.policies import AnyPolicy
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import CoopsimError, Precision
+from coopsim.trace.schedule import Schedule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,9 +54,9 @@ def capture(
     this process's phantom GPU for a function, or else a100-80gb). name: the trace's label. The rest is as of `coopsim
     capture` (docs/capture.md). CoopsimError if it cannot be recorded.
     """
-    from coopsim.capture.function import capture as record_function
-    from coopsim.capture.job import Job
-    from coopsim.capture.parent import capture as record
+    from coopsim.record.capture.function import capture as record_function
+    from coopsim.record.capture.job import Job
+    from coopsim.record.capture.parent import capture as record
 
     if not callable(target):
         named("target", target)
@@ -124,11 +125,11 @@ def sweep(
     of the allocator cuda-caching; each a value or a list of values, None for the default. CoopsimError for invalid
     arguments, before anything runs.
     """
-    from coopsim import budget
-    from coopsim.sweep.grid import Grid
-    from coopsim.sweep.options import given, some
-    from coopsim.sweep.sweep import sweep as run
-    from coopsim.sweep.workers import Processes
+    from coopsim.base import budget
+    from coopsim.study.sweep.grid import Grid
+    from coopsim.study.sweep.options import given, some
+    from coopsim.study.sweep.sweep import sweep as run
+    from coopsim.study.sweep.workers import Processes
 
     whole("band", band, 1, "how many neighbouring budgets")
     whole("jobs", jobs, 1, "how many processes")

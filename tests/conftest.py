@@ -85,7 +85,7 @@ def record(phantom_gpu: None, shared: Path, tmp_path_factory: pytest.TempPathFac
 
     The same text with the same options is captured once in a session, unless `again`.
     """
-    from coopsim.capture import Job, capture
+    from coopsim.record.capture import Job, capture
 
     def run(text: str, *, again: bool = False, **options: Any) -> Path:
         name = hashlib.sha256(repr((text, sorted(options.items()))).encode()).hexdigest()[:16]

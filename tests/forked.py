@@ -19,7 +19,7 @@ from coopsim import phantom
 ROOT = os.path.dirname(os.path.dirname(__file__))
 CARD = "a100-80gb"
 #: Imported before programs are forked; they would import these themselves.
-MODULES = ("torch", "torch._dynamo", "coopsim.live.session", "coopsim.observe.recorder")
+MODULES = ("torch", "torch._dynamo", "coopsim.live.session", "coopsim.record.observe.recorder")
 #: Beginnings of variables that are read when libraries are loaded.
 EARLY = ("LD_", "OMP_", "PYTHON", "PYTORCH", "TORCH")
 ANSWER = "import json, os, sys\ndef answer(x): print(json.dumps(x), flush=True); os._exit(0)\n"

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.policies import Policy
-from coopsim.replay import replay
-from coopsim.schedule import COLUMNS, Schedule
+from coopsim.base.types import Action, Outcome
+from coopsim.simulate.policies import Policy
+from coopsim.simulate.replay import replay
+from coopsim.study.validate import validate
 from coopsim.trace import Trace
-from coopsim.types import Action, Outcome
-from coopsim.validate import validate
+from coopsim.trace.schedule import COLUMNS, Schedule
 from tests import reference
 
 UNIT = 512  # bytes: a column in the pictures

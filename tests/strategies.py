@@ -7,10 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from coopsim.policies import Policy
-from coopsim.trace import Trace, TraceBuilder, check
-from coopsim.trace.synth import make as synth
-from coopsim.types import (
+from coopsim.base.types import (
     Cost,
     Dead,
     Divisor,
@@ -24,6 +21,9 @@ from coopsim.types import (
     Role,
     Search,
 )
+from coopsim.simulate.policies import Policy
+from coopsim.trace import Trace, TraceBuilder, check
+from coopsim.trace.synth import make as synth
 
 SIZES = [512, 700, 1000, 1024, 1536, 2000, 3000, 4096]
 COSTS = [0, 1, 2, 3, 5, 7, 11, 30]

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import coopsim
-from coopsim import metrics, policies
+from coopsim.simulate import metrics, policies
 from coopsim.trace import save
 
 FUNCTIONS = [name for name in coopsim.__all__ if inspect.isfunction(getattr(coopsim, name))]

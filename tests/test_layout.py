@@ -11,10 +11,18 @@ TESTS = ROOT / "tests"
 OTHERS = {"data", "docs", "experiments", "reference", "versions"}
 
 
-def test_folders_are_named_after_packages() -> None:
-    folders = {p.name for p in TESTS.iterdir() if p.is_dir() and p.name != "__pycache__"}
-    packages = {p.name for p in (ROOT / "coopsim").iterdir() if p.is_dir()}
-    assert sorted(folders - packages - OTHERS) == []
+def test_the_package_has_twelve_rooms() -> None:
+    rooms = {"base", "cards", "trace", "phantom", "simulate", "study", "record", "run"}
+    rooms |= {"live", "fitting", "calibrate", "cli"}
+    files = {"__init__.py", "__main__.py", "api.py", "py.typed", "version.py"}
+    assert {p.name for p in (ROOT / "coopsim").iterdir()} - {"__pycache__"} == rooms | files
+
+
+def test_folders_are_named_after_rooms_and_their_folders() -> None:
+    folders = [p for p in TESTS.iterdir() if p.is_dir() and p.name not in OTHERS | {"__pycache__"}]
+    folders += [p for room in folders for p in room.iterdir() if any(p.glob("test_*.py"))]
+    assert len(folders) > 25
+    assert [str(p) for p in folders if not (ROOT / "coopsim" / p.relative_to(TESTS)).is_dir()] == []
 
 
 def test_no_test_imports_another() -> None:

@@ -5,16 +5,16 @@ from collections import Counter
 
 import pytest
 
-from coopsim.types import NEWEST_TORCH
+from coopsim.base.types import NEWEST_TORCH
 from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(
     ("pattern", "where"),
     [
-        (rf'"[^"\n]*{re.escape(NEWEST_TORCH)}', "types.py"),  # the newest PyTorch
-        (r"^_?(KIB|MIB|GIB)\b[^=\n]*= ", "types.py"),
-        (r"compiling \{?\w+.*some seconds", "kernel/jit.py"),
+        (rf'"[^"\n]*{re.escape(NEWEST_TORCH)}', "base/types.py"),  # the newest PyTorch
+        (r"^_?(KIB|MIB|GIB)\b[^=\n]*= ", "base/types.py"),
+        (r"compiling \{?\w+.*some seconds", "simulate/kernel/jit.py"),
         (r"^__version__ = ", "version.py"),
     ],
 )

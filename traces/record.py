@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from coopsim import trace
-from coopsim.capture import Job, capture, models
-from coopsim.capture.models import Model
+from coopsim.record.capture import Job, capture, models
+from coopsim.record.capture.models import Model
 
 #: The eight models of Coop's experiments, a mixture of experts, four that were held out when our policies were first
 #: tuned, four that were until Thrift was changed, four until Foresight was, four until Thrift was changed again, and

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from coopsim import prices
 from coopsim.calibrate.grid_calls import Timed, timed
+from coopsim.cards import prices
+from coopsim.cards.prices import IEEE, Call, CardPeaks
 from coopsim.phantom import Profile
-from coopsim.prices import IEEE, Call, CardPeaks
 
 Array = np.ndarray
 Table = dict[str, dict[str, float]]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from coopsim.prices import Call, Shape
+from coopsim.cards.prices import Call, Shape
 
 #: µs between two CUDA events with nothing between them, which a grid's times include.
 EVENTS_US = 1.28

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coopsim.files import target
-from coopsim.types import CoopsimError
+from coopsim.base.files import target
+from coopsim.base.types import CoopsimError
 
 
 class CalibrationJournal:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.timing import Reading
 from coopsim.phantom.control import is_phantom
+from coopsim.record.observe.timing import Reading
 
 _TIMED, _WARM_UP = 5, 3
 _RAMP_S = 1.0  #: a GPU that was idle takes some tenths of a second to raise its clocks

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coopsim.calibrate import shapes
 
-#: The readings of the context: after what, and which libraries have been used by then (phantom/context.py).
+#: The readings of the context: after what, and which libraries have been used by then (cards/context.py).
 READINGS: dict[str, tuple[str, ...]] = {
     "first tensor": (),
     "matrix product": ("cublas",),

@@ -4,7 +4,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from coopsim.phantom import Profile, profiles
+from coopsim.cards import profiles
+from coopsim.phantom import Profile
 
 #: What the card itself says, which is taken in place of what a profile has.
 _READ = ("sms", "threads_per_sm", "shared_per_sm_kib", "shared_optin_kib", "l2_kib", "compute_capability")

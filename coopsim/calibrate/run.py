@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from coopsim.base.errors import unknown
+from coopsim.base.files import replacing
+from coopsim.base.progress import watch
+from coopsim.base.types import CoopsimError
 from coopsim.calibrate import fit_prices, machine, profile
 from coopsim.calibrate.journal import CalibrationJournal
 from coopsim.calibrate.parts import PARTS, Part
-from coopsim.errors import unknown
-from coopsim.files import replacing
-from coopsim.phantom import card_file
-from coopsim.progress import watch
-from coopsim.types import CoopsimError
+from coopsim.cards import card_file
 
 
 def parts_of(names: str | None) -> list[Part]:

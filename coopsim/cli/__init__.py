@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 USAGE, INTERRUPTED = 2, 130
 _RUN_PYTORCH = ("capture", "fit", "live", "phantom")
@@ -69,8 +69,8 @@ def _keep_what_is_read(args: argparse.Namespace) -> None:
 def _note_untested(args: argparse.Namespace) -> None:
     """Say in one line if the verb runs PyTorch, and the installed versions are not among those that were tested."""
     if args.verb in _RUN_PYTORCH:
-        from coopsim.observe import tested
-        from coopsim.progress import note
+        from coopsim.base.progress import note
+        from coopsim.record.observe import tested
 
         if said := tested.untested():
             note(said)

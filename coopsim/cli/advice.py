@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.advise.api import EXPANDABLE
-from coopsim.text import human, overhead, table
+from coopsim.base.text import human, overhead, table
+from coopsim.fitting.advise.api import EXPANDABLE
 
 if TYPE_CHECKING:
-    from coopsim.advise.failure import Failure
-    from coopsim.fit import Remedy
-    from coopsim.sweep.recompute import Recomputed
+    from coopsim.fitting import Remedy
+    from coopsim.fitting.advise.failure import Failure
+    from coopsim.study.sweep.recompute import Recomputed
 
 _SHOWN = 8  #: how many of the best trials are shown
 _GROW = ("input", "activation", "temporary")  #: roles whose bytes grow with the batch
@@ -46,7 +46,7 @@ def text(
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
     if remedies:
-        from coopsim.fit import rows
+        from coopsim.fitting import rows
 
         parts += ["", *rows.lines(remedies), "", _NOT_RUN]
     if advice.recommended is None:
@@ -90,7 +90,7 @@ def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
     f, first = advice.failure, advice.as_recorded
     of = "PyTorch's allocator"
     if found["gpu"]:
-        from coopsim.phantom import profiles
+        from coopsim.cards import profiles
 
         card = profiles.get(found["gpu"])
         of += f" ({card.title}: {human(card.memory_bytes)} less {human(card.context.training_bytes)} of context)"

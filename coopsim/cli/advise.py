@@ -5,24 +5,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import files
+from coopsim.base import files
+from coopsim.base.progress import note, progress
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import is_trace
-from coopsim.progress import note, progress
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.advise.selfcheck import Agreement
-    from coopsim.fit import Remedy
-    from coopsim.sweep.recompute import Recomputed
+    from coopsim.fitting import Remedy
+    from coopsim.fitting.advise.selfcheck import Agreement
+    from coopsim.study.sweep.recompute import Recomputed
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.advise import advise
-    from coopsim.advise.api import count
+    from coopsim.fitting.advise import advise
+    from coopsim.fitting.advise.api import count
 
     found = _of_trace(args) if is_trace(args.file) else _of_snapshot(args)
     picture = _picture(args) if args.output else None
-    from coopsim.kernel.jit import note_if_cold
+    from coopsim.simulate.kernel.jit import note_if_cold
 
     note_if_cold("the allocator")
     with progress("trials", count(found["torch"])) as tick:
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list["Remedy"]:
-    from coopsim.fit.remedies import unverified
-    from coopsim.phantom import profiles
+    from coopsim.cards import profiles
+    from coopsim.fitting.remedies import unverified
 
     context_bytes = profiles.get(found["gpu"]).context.training_bytes if found["gpu"] else 0
     is_rank = found["trace"] is not None and found["trace"].has_collectives  # live takes no jobs of several ranks
@@ -59,9 +59,9 @@ def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) 
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
-    from coopsim.advise.selfcheck import best, check
-    from coopsim.snapshot import read, require_history
-    from coopsim.snapshot.requests import device_bytes, of_snapshot
+    from coopsim.fitting.advise.selfcheck import best, check
+    from coopsim.trace.snapshot import read, require_history
+    from coopsim.trace.snapshot.requests import device_bytes, of_snapshot
 
     snapshot = read(args.file, device=args.device)
     require_history(snapshot)
@@ -90,8 +90,8 @@ def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
-    from coopsim.requests_of import of_trace
     from coopsim.trace import load_trace
+    from coopsim.trace.requests_of import of_trace
 
     trace = load_trace(args.file)
     if args.device is not None:
@@ -116,7 +116,7 @@ def _of_trace(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _known(version: str | None) -> str:
-    from coopsim.allocators.caching.version import NEWEST, find
+    from coopsim.simulate.allocators.caching.version import NEWEST, find
 
     return NEWEST if version is None else find(version).name
 
@@ -124,7 +124,7 @@ def _known(version: str | None) -> str:
 def _memory(args: argparse.Namespace) -> int | None:
     """Return the bytes that PyTorch may reserve by --gpu or --memory; None if neither is given."""
     if args.gpu is not None:
-        from coopsim.phantom import profiles
+        from coopsim.cards import profiles
 
         try:
             card = profiles.get(args.gpu)
@@ -133,7 +133,7 @@ def _memory(args: argparse.Namespace) -> int | None:
         return card.memory_bytes - card.context.training_bytes
     if args.memory is None:
         return None
-    from coopsim import budget
+    from coopsim.base import budget
 
     return budget.parse(args.memory, None, "--memory")
 
@@ -143,7 +143,7 @@ def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Rec
 
     The smallest sizes that fit are searched for with `sizes`, or if neither the recorded run nor the best policy fits.
     """
-    from coopsim.sweep.recompute import POLICIES, recompute, search_sizes
+    from coopsim.study.sweep.recompute import POLICIES, recompute, search_sizes
 
     with progress("policies", len(POLICIES)) as tick:
         rows = recompute(trace, total, tick)
@@ -155,7 +155,7 @@ def _recomputed(trace: Any, total: int, *, fits: bool, sizes: bool) -> list["Rec
 
 def _picture(args: argparse.Namespace) -> Path:
     """Return the file to draw, in the folder of --output, which is made, if that is one; checked before the work."""
-    from coopsim.figures.output import check_formats
+    from coopsim.study.figures.output import check_formats
 
     path = Path(args.output)
     check_formats([path.suffix or "png"])
@@ -167,7 +167,8 @@ def _picture(args: argparse.Namespace) -> Path:
 
 def _draw(advice: Any, file: str, path: Path) -> None:
     from coopsim.cli.advice import title
-    from coopsim.figures import output, segments
+    from coopsim.fitting.advise import segments
+    from coopsim.study.figures import output
 
     heading = f"{Path(file).name}: {title(advice.failure)}"
     note(f"wrote {output.save(segments.draw(advice.failure, title=heading), path)}")

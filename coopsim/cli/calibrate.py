@@ -3,17 +3,17 @@
 import argparse
 from pathlib import Path
 
-from coopsim import files
-from coopsim.progress import note
-from coopsim.text import human
-from coopsim.types import CoopsimError
+from coopsim.base import files
+from coopsim.base.progress import note
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import phantom
     from coopsim.calibrate import machine
     from coopsim.calibrate.run import calibrate, parts_of
-    from coopsim.phantom import card_file
+    from coopsim.cards import card_file
 
     parts = parts_of(args.parts)
     if not card_file.is_one(args.output):

@@ -2,11 +2,11 @@
 
 import argparse
 
-from coopsim.progress import note
+from coopsim.base.progress import note
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.capture import Job, capture
+    from coopsim.record.capture import Job, capture
 
     job = Job(
         args.target,

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coopsim.progress import note
-from coopsim.types import NEWEST_TORCH, CoopsimError
+from coopsim.base.progress import note
+from coopsim.base.types import NEWEST_TORCH, CoopsimError
 
 
 def is_trace(path: str) -> bool:
@@ -49,7 +49,7 @@ def lengths_file(args: argparse.Namespace) -> str:
     """Return the file that --lengths names, "" without. Raises CoopsimError if it is none of lengths."""
     if args.lengths is None:
         return ""
-    from coopsim.longrun.lengths import read
+    from coopsim.run.longrun.lengths import read
 
     read(Path(args.lengths))
     return str(Path(args.lengths).absolute())
@@ -62,15 +62,15 @@ def timeline_params(args: argparse.Namespace) -> Any:
     """
     if args.timeline_params is None and not getattr(args, "timeline", True):
         return None
-    from coopsim.timeline import load_params
+    from coopsim.simulate.timeline import load_params
 
     return load_params(args.timeline_params)
 
 
 def real_allocator(against: str) -> Any:
     """Return the real allocator that --against names. Raises CoopsimError for a name of no such form."""
-    from coopsim.allocators.caching.version import find
-    from coopsim.oracle import gpu, oracle, recording
+    from coopsim.simulate.allocators.caching.version import find
+    from coopsim.study.oracle import gpu, oracle, recording
 
     if against == "cuda":
         return gpu()

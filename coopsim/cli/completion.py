@@ -2,7 +2,7 @@
 
 import argparse
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,20 +6,20 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import command_of, exclude, lengths_file
 from coopsim.cli.phantom import memory_of, text_of
-from coopsim.progress import note
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.fit import Fit, Remedy, Search
-    from coopsim.fit.searching.which import EveryCard, Which
-    from coopsim.script import Script
+    from coopsim.fitting import Fit, Remedy, Search
+    from coopsim.fitting.searching.which import EveryCard, Which
+    from coopsim.run import Script
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.fit import Search, saved
-    from coopsim.script import Script
+    from coopsim.fitting import Search, saved
+    from coopsim.run import Script
 
     command = command_of(args, f"fit --gpu {args.gpu}")
     if args.gpu == "any":
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
-    from coopsim.fit.searching.which import EveryCard
-    from coopsim.script import Script
+    from coopsim.fitting.searching.which import EveryCard
+    from coopsim.run import Script
 
     why = "{} is for one card; with --gpu any, leave it out"
     exclude(args, ("memory", "apply", "patch", "replay_steps", "lengths"), why)
@@ -81,7 +81,7 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
 
 
 def _apply(script: "Script", remedy: "Remedy", args: argparse.Namespace) -> int:
-    from coopsim.fit import apply
+    from coopsim.fitting import apply
 
     report = apply(script, remedy, output=2 if args.json else None)
     print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))

@@ -2,9 +2,9 @@
 
 import argparse
 
+from coopsim.base.types import NEWEST_TORCH
 from coopsim.cli import flags_shared
 from coopsim.cli.values import OF_TORCH, natural, positive
-from coopsim.types import NEWEST_TORCH
 
 
 def import_(p: argparse.ArgumentParser) -> None:

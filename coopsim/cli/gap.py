@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.text import human, table
+from coopsim.base.text import human, table
 
 _STATUS = {
     "feasible": "not proven: the best schedule found costs {overhead}, none less than {lower}",
@@ -22,9 +22,9 @@ _BOUND = {
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import budget
-    from coopsim.optimum import highs
-    from coopsim.optimum.compared import gap
+    from coopsim.base import budget
+    from coopsim.study.optimum import highs
+    from coopsim.study.optimum.compared import gap
     from coopsim.trace import load_trace
     from coopsim.trace.measure import peak_bytes
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from coopsim.base.types import CoopsimError
 from coopsim.cli import flags_shared
 from coopsim.cli.values import OF_TORCH, positive, positives
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coopsim.sweep import Grid, Workers
+    from coopsim.study.sweep import Grid, Workers
 
 POLICIES = "dtr-oneflow,dte-oneflow,coop"
 BUDGETS = "100%:30%:10%"
@@ -86,7 +86,7 @@ def table(args: argparse.Namespace) -> Iterator["Path"]:
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from coopsim import files
+    from coopsim.base import files
 
     if args.output is not None:
         files.target(args.output)
@@ -101,9 +101,10 @@ def of(args: argparse.Namespace, keys: tuple[str, ...]) -> tuple["Grid", dict[st
 
     keys: the keys that a file may have. Raises CoopsimError for invalid values.
     """
-    from coopsim import budget, policies
-    from coopsim.sweep import Grid
-    from coopsim.sweep.options import NAMES
+    from coopsim.base import budget
+    from coopsim.simulate import policies
+    from coopsim.study.sweep import Grid
+    from coopsim.study.sweep.options import NAMES
 
     values = _file(args.traces, keys)
     flags: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -140,7 +141,7 @@ def _file(traces: list[str], keys: tuple[str, ...]) -> dict[str, Any]:
         return {"traces": traces}
     if len(traces) > 1:
         raise CoopsimError(f"{files[0]} says what to replay; give no other traces")
-    from coopsim.sweep import grid_file
+    from coopsim.study.sweep import grid_file
 
     values = grid_file.read(files[0], keys)
     if "traces" not in values:
@@ -155,9 +156,9 @@ def workers(args: argparse.Namespace, grid: "Grid", points: int) -> "Workers | N
     """
     import os
 
-    from coopsim.kernel.jit import is_cold, note_if_cold
-    from coopsim.replay import warm_up
-    from coopsim.sweep import workers as known
+    from coopsim.simulate.kernel.jit import is_cold, note_if_cold
+    from coopsim.simulate.replay import warm_up
+    from coopsim.study.sweep import workers as known
 
     found = known.find(args.executor, min(args.jobs or os.cpu_count() or 1, points))
     if args.jobs and args.executor != "processes":

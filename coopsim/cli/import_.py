@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
-from coopsim.progress import note
+from coopsim.base.progress import note
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import files
+    from coopsim.base import files
     from coopsim.trace import save
 
     files.target(args.output)
@@ -18,8 +18,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _simrd(args: argparse.Namespace) -> Any:
-    from coopsim.simrd import import_log
-    from coopsim.types import CoopsimError
+    from coopsim.base.types import CoopsimError
+    from coopsim.simulate.simrd import import_log
 
     if args.device is not None:
         raise CoopsimError("--device is for torch-snapshot; a log of DTR's prototype has one device")
@@ -27,10 +27,10 @@ def _simrd(args: argparse.Namespace) -> Any:
 
 
 def _snapshot(args: argparse.Namespace) -> Any:
-    from coopsim.advise.selfcheck import best
-    from coopsim.snapshot import read, require_history
-    from coopsim.snapshot.requests import device_bytes, empties, of_snapshot
-    from coopsim.snapshot.to_trace import to_trace
+    from coopsim.fitting.advise.selfcheck import best
+    from coopsim.trace.snapshot import read, require_history
+    from coopsim.trace.snapshot.requests import device_bytes, empties, of_snapshot
+    from coopsim.trace.snapshot.to_trace import to_trace
 
     snapshot = read(args.log, device=args.device)
     require_history(snapshot)

@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from coopsim.text import human
+from coopsim.base.text import human
 from coopsim.trace import load_trace
 
 

@@ -4,8 +4,8 @@ import argparse
 import json
 import textwrap
 
-from coopsim.text import human, table
-from coopsim.types import CoopsimError
+from coopsim.base.text import human, table
+from coopsim.base.types import CoopsimError
 
 _COLUMNS = 100  #: width of the table of policies, at most
 
@@ -45,7 +45,7 @@ def _text(what: str, rows: list[dict[str, str]], *, choices: bool) -> str:
 
 
 def _policies() -> list[dict[str, str]]:
-    from coopsim import policies
+    from coopsim.simulate import policies
 
     found = [policies.find(name) for name in policies.names()]
     return [
@@ -68,25 +68,25 @@ def _traces() -> list[dict[str, str]]:
 
 
 def _allocators() -> list[dict[str, str]]:
-    from coopsim import allocators
+    from coopsim.simulate import allocators
 
     return [{"allocator": n, "what it is": allocators.find(n).summary} for n in allocators.names()]
 
 
 def _models() -> list[dict[str, str]]:
-    from coopsim.capture import models
+    from coopsim.record.capture import models
 
     return [{"model": name, "what it is": text} for name, text in models.names().items()]
 
 
 def _links() -> list[dict[str, str]]:
-    from coopsim import link
+    from coopsim.cards import link
 
     return [{"link": name, "what it is": text} for name, text in link.names().items()]
 
 
 def _hardware() -> list[dict[str, str]]:
-    from coopsim.phantom import profiles
+    from coopsim.cards import profiles
 
     every = map(profiles.get, profiles.names())
     return [

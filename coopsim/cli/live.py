@@ -4,11 +4,11 @@ import argparse
 import json
 from typing import Any
 
-from coopsim import budget, text
+from coopsim.base import budget, text
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from coopsim.cli import live_cache
 from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, times, wants_arena
-from coopsim.progress import note
-from coopsim.types import CoopsimError
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),

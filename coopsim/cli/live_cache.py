@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.base.progress import note
 from coopsim.cli.live_script import hosting_of, no_arena
-from coopsim.progress import note
 
 
 def with_kept(args: argparse.Namespace, told: dict[str, Any], *, arena: bool) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def without_arena(file: str) -> None:
 
 def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:
     """All that plans depend on, beside the machine and the steps themselves."""
-    from coopsim.fit.saved import versions
+    from coopsim.fitting.saved import versions
 
     command = [word for word in args.command if word != "--"]
     texts = [Path(word).read_bytes() for word in (*command, args.gpu or "") if _is_text(word)]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import budget, files
+from coopsim.base import budget, files
+from coopsim.base.progress import note
+from coopsim.base.text import human
 from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, times, wants_arena
-from coopsim.progress import note
-from coopsim.text import human
 
 if TYPE_CHECKING:
     from coopsim.live.make import Made
@@ -122,7 +122,7 @@ def recorded(args: argparse.Namespace, path: str, *, arena: bool) -> "PlanFile":
     """Record the script's steps with unlimited memory, and return them as a plan file without schedules."""
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
-    from coopsim.script import memory
+    from coopsim.run import memory
 
     endless = memory.ENDLESS if args.gpu else None
     script = script_of(args, arena=arena, memory_bytes=endless, policy=args.policy, save=path, steps=args.steps)

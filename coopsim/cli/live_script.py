@@ -9,18 +9,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import budget
+from coopsim.base import budget
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
+from coopsim.cards import wheel
+from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
 from coopsim.live.parameters import allocator_variables
-from coopsim.phantom import wheel
-from coopsim.phantom.errors import NoCudaTorchError
-from coopsim.progress import note
-from coopsim.script import words
-from coopsim.types import CoopsimError
+from coopsim.run import words
 
 if TYPE_CHECKING:
     from coopsim.live.host.hosting import Hosting
-    from coopsim.script import Script
+    from coopsim.run import Script
 
 
 def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None = None, **told: Any) -> "Script":
@@ -28,9 +28,9 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
 
     memory_bytes: the card's memory, if not its own. Raises CoopsimError for bad options, and for a bad plan file.
     """
+    from coopsim.cards import profiles
     from coopsim.live import schedules
-    from coopsim.phantom import profiles
-    from coopsim.script import Script, memory
+    from coopsim.run import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
     if importlib.util.find_spec("torch") is None:
@@ -140,7 +140,7 @@ def no_arena() -> str:
 
 def said_by(script: "Script") -> dict[str, Any]:
     """Run the script, and return the plugin's report of the process that took most steps."""
-    from coopsim.script import plugin_reports
+    from coopsim.run import plugin_reports
 
     said = max(plugin_reports(script), key=lambda one: int(one["steps"]))
     new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}

@@ -4,18 +4,18 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from coopsim.base.progress import note, watch
 from coopsim.cli import grid
-from coopsim.progress import note, watch
 
 if TYPE_CHECKING:
-    from coopsim.feasibility import Feasibility, Tried
-    from coopsim.sweep import Scan
+    from coopsim.study.feasibility import Feasibility, Tried
+    from coopsim.study.sweep import Scan
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import tables
-    from coopsim.sweep import Scan, grid_file
-    from coopsim.sweep.feasibility_map import feasibility_map
+    from coopsim.study import tables
+    from coopsim.study.sweep import Scan, grid_file
+    from coopsim.study.sweep.feasibility_map import feasibility_map
 
     with grid.table(args) as output:
         wanted, other = grid.of(args, grid_file.MAP_KEYS)
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _object(output: str | None, scan: "Scan", table: Any) -> dict[str, Any]:
-    from coopsim import tables
+    from coopsim.study import tables
 
     settings = [setting | _answer(found) for setting, found in tables.feasible(table)]
     counts = {"replays": len(table), "refined": int(table.refined.sum())}

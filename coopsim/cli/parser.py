@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from coopsim.base.errors import unknown
 from coopsim.cli import flags_files, flags_replays, flags_scripts, flags_shared, grid
-from coopsim.errors import unknown
 from coopsim.version import __version__
 
 _ALLOCATORS_HELP = (

@@ -7,25 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import files, text
+from coopsim.base import files, text
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
 from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
-from coopsim.observe.masks import LOWER
-from coopsim.phantom import compilers, profiles
-from coopsim.progress import note
-from coopsim.script import memory, words
-from coopsim.types import CoopsimError
+from coopsim.phantom import compilers
+from coopsim.record.observe.masks import LOWER
+from coopsim.run import memory, words
 
 if TYPE_CHECKING:
-    from coopsim.script import OutOfMemory, Report, Script
+    from coopsim.run import OutOfMemory, Report, Script
 
 _CALLS = 3  #: of models before the first backward pass of a step, that are nothing unusual
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.script import Script, record, with_other_bound
-    from coopsim.script import run as run_script
+    from coopsim.run import Script, record, with_other_bound
+    from coopsim.run import run as run_script
 
     command = command_of(args, "phantom run")
     is_gate = phantom_gate.is_asked_for(args)
@@ -109,13 +110,13 @@ def run(args: argparse.Namespace) -> int:
 
 def memory_of(args: argparse.Namespace) -> int | None:
     """Return the card's memory by --memory, in bytes, context included; None for its own."""
-    from coopsim.script.memory import of_card
+    from coopsim.run.memory import of_card
 
     return of_card(args.gpu, args.memory, "--memory")
 
 
 def _compile_budget(args: argparse.Namespace) -> int:
-    from coopsim.script.memory import no_more_than, of_card
+    from coopsim.run.memory import no_more_than, of_card
 
     nbytes = of_card(args.gpu, args.compile_budget, "--compile-budget")
     assert nbytes is not None
@@ -124,9 +125,9 @@ def _compile_budget(args: argparse.Namespace) -> int:
 
 
 def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
-    from coopsim.script import fit
-    from coopsim.script import run as run_script
-    from coopsim.script.memory import ENDLESS
+    from coopsim.run import fit
+    from coopsim.run import run as run_script
+    from coopsim.run.memory import ENDLESS
 
     note("looking for the smallest memory that trains")
     enough = report

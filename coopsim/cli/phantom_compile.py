@@ -5,20 +5,20 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.base.progress import note
+from coopsim.base.text import human
 from coopsim.cli.common import exclude
-from coopsim.progress import note
-from coopsim.text import human
 
 if TYPE_CHECKING:
-    from coopsim.fit.searching.ratio import Ratio
-    from coopsim.script import Report, Script
+    from coopsim.fitting.searching.ratio import Ratio
+    from coopsim.run import Report, Script
 
 _OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
-    from coopsim.fit.searching.ratio import search
+    from coopsim.fitting.searching.ratio import search
 
     exclude(args, _OPTIONS, "--compile-budget gives the card these bytes, for many runs; it excludes {}")
     note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
@@ -32,7 +32,7 @@ def _say(ratio: float, report: "Report") -> None:
 
 
 def _text(script: "Script", found: "Ratio") -> str:
-    from coopsim.fit.remedies.compiled import lines
+    from coopsim.fitting.remedies.compiled import lines
 
     rows = [
         ("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated"),
@@ -60,7 +60,7 @@ def _text(script: "Script", found: "Ratio") -> str:
 
 
 def _json(script: "Script", found: "Ratio") -> dict[str, object]:
-    from coopsim.fit.remedies.compiled import lines
+    from coopsim.fitting.remedies.compiled import lines
 
     report = found.tried[found.value] if found.value is not None else None
     return {

@@ -5,20 +5,20 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.base.progress import note
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import exclude
-from coopsim.progress import note
-from coopsim.text import human
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.script import Report, Script
-    from coopsim.script.ranks.fewest import Fewest
+    from coopsim.run import Report, Script
+    from coopsim.run.ranks.fewest import Fewest
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if it fits on no number of cards."""
-    from coopsim.script import run as run_script
-    from coopsim.script.ranks.fewest import search
+    from coopsim.run import run as run_script
+    from coopsim.run.ranks.fewest import search
 
     others = ("fit", "largest", "ranks", "snapshot", "trace", "traceback")
     exclude(args, others, "--fewest-ranks runs rank 0 of many worlds; {} is for one that is known")

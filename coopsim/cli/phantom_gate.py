@@ -5,12 +5,12 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import exclude
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.script import Script
+    from coopsim.run import Script
 
 _OTHERS = ("fit", "largest", "compile_budget", "fewest_ranks", "snapshot", "trace")
 
@@ -32,9 +32,9 @@ def is_asked_for(args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Run the gate, print the verdict, and return the exit code: 0 if it passes, 1 if not."""
-    from coopsim import gate
-    from coopsim.gate import summary
-    from coopsim.script.memory import of_card
+    from coopsim.run import gate
+    from coopsim.run.gate import summary
+    from coopsim.run.memory import of_card
 
     limit = of_card(args.gpu, args.max_memory, "--max-memory")
     baseline = None if args.baseline is None else gate.Baseline.read(args.baseline, update=args.update)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.text import human
+from coopsim.base.text import human
 
 if TYPE_CHECKING:
-    from coopsim.script import Report
+    from coopsim.run import Report
 
 
 def rows(report: "Report") -> list[tuple[str, str]]:

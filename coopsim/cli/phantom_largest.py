@@ -5,17 +5,17 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.base.progress import note
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_ranks
 from coopsim.cli.common import exclude
-from coopsim.progress import note
-from coopsim.script import memory
-from coopsim.script.words import kept
-from coopsim.text import human
-from coopsim.types import CoopsimError
+from coopsim.run import memory
+from coopsim.run.words import kept
 
 if TYPE_CHECKING:
-    from coopsim.script import Report, Script
-    from coopsim.script.largest import Largest
+    from coopsim.run import Report, Script
+    from coopsim.run.largest import Largest
 
 
 _TOLERANCE = 0.01  #: relative tolerance of the number found, by default
@@ -24,8 +24,8 @@ _TIMES = 3  #: how often the range may be widened, to four times its end or a qu
 
 def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
     """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
-    from coopsim.script import Script
-    from coopsim.script.largest import Largest, search
+    from coopsim.run import Script
+    from coopsim.run.largest import Largest, search
 
     others = ("fit", "fewest_ranks", "snapshot", "trace", "traceback")
     exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
@@ -64,7 +64,7 @@ def _say_widened(low: int, high: int) -> None:
 
 
 def _run(script: "Script", n: int) -> "Report":
-    from coopsim.script import run as run_script
+    from coopsim.run import run as run_script
 
     words = tuple(word.replace("{}", str(n)) for word in script.command)
     try:

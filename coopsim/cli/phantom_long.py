@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim import files
+from coopsim.base import files
+from coopsim.base.progress import note
+from coopsim.base.text import count, human
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import exclude, lengths_file
-from coopsim.figures.output import check_formats
-from coopsim.progress import note
-from coopsim.text import count, human
-from coopsim.types import CoopsimError
+from coopsim.study.figures.output import check_formats
 
 if TYPE_CHECKING:
-    from coopsim.longrun.recorded import RecordedSteps
-    from coopsim.longrun.verdict import LongVerdict
-    from coopsim.script import Report, Script
+    from coopsim.run import Report, Script
+    from coopsim.run.longrun.recorded import RecordedSteps
+    from coopsim.run.longrun.verdict import LongVerdict
 
 _ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline")
 
@@ -45,7 +45,7 @@ def run(
     else takes most. Instead of a verdict there is "" if the run was interrupted, and the reason if nothing can be
     replayed.
     """
-    from coopsim.script.memory import ENDLESS
+    from coopsim.run.memory import ENDLESS
 
     file = folder / "steps"
     report = report_of(script, file)
@@ -70,9 +70,9 @@ def _replayed(
     file: Path,
 ) -> tuple["Report", "LongVerdict"]:
     """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
-    from coopsim.longrun.run import LongRun
-    from coopsim.longrun.verdict import judge
-    from coopsim.script.running import longer
+    from coopsim.run.launch import longer
+    from coopsim.run.longrun.run import LongRun
+    from coopsim.run.longrun.verdict import judge
 
     lengths = None if args.lengths is None else Path(args.lengths)
     of = longer.recorded(enough, file)
@@ -97,9 +97,9 @@ def _replayed(
 
 def draw(verdict: "LongVerdict", path: str) -> None:
     """Write the figure of a verdict."""
-    from coopsim.figures import longrun
-    from coopsim.figures.output import save
-    from coopsim.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
+    from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
+    from coopsim.study.figures import longrun
+    from coopsim.study.figures.output import save
 
     of = verdict.parts
     parts = {

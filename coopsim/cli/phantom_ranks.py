@@ -3,11 +3,11 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from coopsim import budget
-from coopsim.text import human
+from coopsim.base import budget
+from coopsim.base.text import human
 
 if TYPE_CHECKING:
-    from coopsim.script import Report
+    from coopsim.run import Report
 
 
 _WIDTH = 96  #: of a line of kinds

@@ -4,20 +4,21 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.text import human
+from coopsim.base.text import human
 from coopsim.trace import load_trace
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import files, planner
-    from coopsim.planner import minimalloc
-    from coopsim.validate.plan import plan_faults
+    from coopsim.base import files
+    from coopsim.simulate import packing
+    from coopsim.simulate.packing import minimalloc
+    from coopsim.study.validate.plan import plan_faults
 
     if args.output:
         files.target(args.output)
     read = minimalloc.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
     items = read.items
-    found = planner.plan(items, planner.DEFAULT_WORK if args.work is None else args.work)
+    found = packing.plan(items, packing.DEFAULT_WORK if args.work is None else args.work)
     faults = plan_faults(
         items.bytes.tolist(),
         items.start.tolist(),
@@ -64,9 +65,9 @@ def _verdict(found: Any) -> str:
 
 def _of_trace(file: str) -> Any:
     """Return the requests of a trace as items, over all its recorded steps; time counts requests."""
-    from coopsim.allocators.serving import GRANULE
-    from coopsim.planner import Items, minimalloc
-    from coopsim.requests_of import of_trace
+    from coopsim.simulate.allocators.serving import GRANULE
+    from coopsim.simulate.packing import Items, minimalloc
+    from coopsim.trace.requests_of import of_trace
 
     nbytes, start, end = of_trace(load_trace(file), layout=False).lifetimes()
     return minimalloc.from_items(Items.of(-(-nbytes // GRANULE) * GRANULE, start, end, [GRANULE] * len(nbytes)))

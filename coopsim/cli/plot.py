@@ -8,21 +8,21 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import trace_of
-from coopsim.progress import note
 from coopsim.trace import load_trace
 from coopsim.trace.file import read_parquet
-from coopsim.types import CoopsimError
 
 if TYPE_CHECKING:
-    from coopsim.figures.choice import PolicyChoice
+    from coopsim.study.figures.choice import PolicyChoice
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import figures, plotting
-    from coopsim.figures.style import size
-    from coopsim.schedule import load
+    from coopsim.study import figures, plotting
+    from coopsim.study.figures.style import size
+    from coopsim.trace.schedule import load
 
     out, params, choice = Path(args.output), timeline_params(args), _choice(args)
     size(args.size)
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _choice(args: argparse.Namespace) -> "PolicyChoice":
     """Which policies are drawn, and what they are called. CoopsimError for a label without a policy."""
-    from coopsim import policies
-    from coopsim.figures.choice import PolicyChoice
+    from coopsim.simulate import policies
+    from coopsim.study.figures.choice import PolicyChoice
 
     labels = {}
     for text in args.labels or []:
@@ -98,8 +98,8 @@ def _choice(args: argparse.Namespace) -> "PolicyChoice":
 
 def _timed(schedule: Any, trace: Any, params: Any) -> Any:
     """Simulate a schedule in time, and return its bar."""
-    from coopsim.figures.time import Bar
-    from coopsim.timeline import simulate, summary
+    from coopsim.simulate.timeline import simulate, summary
+    from coopsim.study.figures.time import Bar
     from coopsim.trace.measure import peak_bytes
 
     h = schedule.header

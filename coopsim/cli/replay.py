@@ -7,13 +7,13 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
-from coopsim import files
+from coopsim.base import files
+from coopsim.base.progress import note
+from coopsim.base.text import human, overhead
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
-from coopsim.progress import note
-from coopsim.text import human, overhead
 from coopsim.trace import load_trace
-from coopsim.types import CoopsimError
 
 EXIT_CODES = {"ok": 0, "oom": 3, "thrash": 4, "lost": 4}
 
@@ -26,18 +26,18 @@ def run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):  # what a user's policy prints is not part of the result
         schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
 
-    from coopsim.metrics import explain, summary, with_peak
+    from coopsim.simulate.metrics import explain, summary, with_peak
 
     for what, how in schedule.header.get("own_functions", {}).items():
         if how == "Python":
             note(f"note: {what} of {schedule.header['policy']} runs as Python, not compiled")
     result = with_peak(summary(schedule), peak)
     if params is not None:
-        from coopsim import timeline
+        from coopsim.simulate import timeline
 
         result["timeline"] = timeline.summary(timeline.simulate(schedule, trace, params))
     if args.output is not None:
-        from coopsim.schedule import save
+        from coopsim.trace.schedule import save
 
         save(schedule, args.output)
         remember(trace, args.trace)
@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     """Replay, and return the schedule and the peak without eviction, in bytes."""
-    from coopsim import allocators, budget, policies
+    from coopsim.base import budget
+    from coopsim.simulate import allocators, policies
     from coopsim.trace.measure import peak_bytes
 
     policy = replace(policies.find(args.policy), name=policies.shown([args.policy])[args.policy])
@@ -67,9 +68,9 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     peak = peak_bytes(trace, allocator.granule)
     nbytes = budget.parse(args.budget, peak, "--budget")
 
-    from coopsim.kernel.jit import note_if_cold
-    from coopsim.options import ReplayOptions
-    from coopsim.replay import record
+    from coopsim.simulate.kernel.jit import note_if_cold
+    from coopsim.simulate.options import ReplayOptions
+    from coopsim.simulate.replay import record
 
     note_if_cold()
     options = ReplayOptions(
@@ -92,7 +93,8 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
 def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     """Replay by simrd's rules; return the schedule, and the bytes that DTR's papers call a memory ratio of 1."""
-    from coopsim import budget, simrd
+    from coopsim.base import budget
+    from coopsim.simulate import simrd
     from coopsim.trace.measure import peak_bytes
 
     simrd.check_policy(args.policy)

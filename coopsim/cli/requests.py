@@ -4,19 +4,19 @@ import argparse
 import json
 from typing import Any
 
+from coopsim.base.text import human, table
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import is_trace, real_allocator
-from coopsim.text import human, table
 from coopsim.trace import load_trace
-from coopsim.types import CoopsimError
 
 _UNALLOCATED = "reserved_but_unallocated"
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.allocators import DRIVER
-    from coopsim.allocators.caching import case, version
-    from coopsim.allocators.caching.conf import parse
-    from coopsim.kernel.jit import note_if_cold
+    from coopsim.simulate.allocators import DRIVER
+    from coopsim.simulate.allocators.caching import case, version
+    from coopsim.simulate.allocators.caching.conf import parse
+    from coopsim.simulate.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
     compare = is_trace(args.case)
@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace, a_trace: bool) -> int:
     """Ask the real allocator, too: a case's own settings and card; for a trace the smallest card that serves it."""
-    from coopsim.allocators.caching import case
-    from coopsim.oracle import Oracle
-    from coopsim.oracle.against import smallest_card
-    from coopsim.requests_of import of_trace
+    from coopsim.simulate.allocators.caching import case
+    from coopsim.study.oracle import Oracle
+    from coopsim.study.oracle.against import smallest_card
+    from coopsim.trace.requests_of import of_trace
 
     real = real_allocator(args.against)
     if not a_trace:
@@ -87,9 +87,9 @@ def _is_pickle(path: str) -> bool:
 
 def _compare(args: argparse.Namespace, trace: Any) -> Any:
     """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
-    from coopsim.allocators import DRIVER
-    from coopsim.allocators.serving import GRANULE, caching, gmlake, planned, release
-    from coopsim.requests_of import of_trace
+    from coopsim.simulate.allocators import DRIVER
+    from coopsim.simulate.allocators.serving import GRANULE, caching, gmlake, planned, release
+    from coopsim.trace.requests_of import of_trace
 
     iterations = max(1, -(-(args.steps or 1) // trace.n_steps))
     requests = of_trace(trace, iterations=iterations, layout=False)

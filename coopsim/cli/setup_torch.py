@@ -2,7 +2,7 @@
 
 import argparse
 
-from coopsim.progress import note
+from coopsim.base.progress import note
 
 
 def run(args: argparse.Namespace) -> int:

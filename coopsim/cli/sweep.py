@@ -4,14 +4,14 @@ import argparse
 import json
 from typing import Any
 
+from coopsim.base.progress import note, watch
 from coopsim.cli import grid
-from coopsim.progress import note, watch
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim import tables
-    from coopsim.sweep import grid_file
-    from coopsim.sweep.sweep import sweep
+    from coopsim.study import tables
+    from coopsim.study.sweep import grid_file
+    from coopsim.study.sweep.sweep import sweep
 
     with grid.table(args) as output:
         wanted, _ = grid.of(args, grid_file.KEYS)

@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from coopsim import files
+from coopsim.base import files
+from coopsim.base.types import CoopsimError
 from coopsim.trace import load_trace
 from coopsim.trace.named import shipped
-from coopsim.types import CoopsimError
 
 
 def remember(trace: Any, spec: str) -> None:
@@ -74,6 +74,6 @@ def _last_place(wanted: str) -> str:
 
 
 def _note(content_hash: str) -> Path:
-    from coopsim.kernel.jit import cache_dir
+    from coopsim.simulate.kernel.jit import cache_dir
 
     return cache_dir() / "traces" / content_hash.replace(":", "-").replace("/", "-")

@@ -4,19 +4,19 @@ import argparse
 import json
 from typing import Any
 
-from coopsim import files
+from coopsim.base import files
+from coopsim.base.progress import note
+from coopsim.base.text import human, table
+from coopsim.base.types import CoopsimError
 from coopsim.cli.common import real_allocator
 from coopsim.cli.traces import trace_of
-from coopsim.progress import note
-from coopsim.text import human, table
-from coopsim.types import CoopsimError
 
 _SETTINGS = ("", "expandable_segments:True")
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.schedule import load
-    from coopsim.validate import validate
+    from coopsim.study.validate import validate
+    from coopsim.trace.schedule import load
 
     if args.answers is not None:
         _check_answers(args)
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], list[str]]:
-    from coopsim.oracle.against import compare, smallest_card
-    from coopsim.requests_of import of_schedule
+    from coopsim.study.oracle.against import compare, smallest_card
+    from coopsim.trace.requests_of import of_schedule
 
     requests = of_schedule(schedule)
     real = real_allocator(args.against)
@@ -74,8 +74,8 @@ def _check_answers(args: argparse.Namespace) -> None:
 
 def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:
     """Return report and lines for a schedule that was made for this allocator, on a card of the budget's size."""
-    from coopsim.kernel.rows import ALLOCATE, KIND
-    from coopsim.oracle.against import QUANTITIES
+    from coopsim.study.oracle.against import QUANTITIES
+    from coopsim.trace.request_rows import ALLOCATE, KIND
 
     takes = requests.rows[:, KIND] == ALLOCATE
     planned = (schedule.address[requests.source[takes]] < 0).nonzero()[0].tolist()

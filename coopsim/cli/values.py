@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from coopsim.types import NEWEST_TORCH, SIMULATED_TORCH
+from coopsim.base.types import NEWEST_TORCH, SIMULATED_TORCH
 
 #: The help of --torch.
 OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"

@@ -5,7 +5,7 @@ Values are versions of the trace's storages.
 
 from dataclasses import dataclass, field
 
-from coopsim.validate.values import Value
+from coopsim.study.validate.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from coopsim.live import schedules
 from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
-from coopsim.script.task import FOLDER
+from coopsim.run.task import FOLDER
 from coopsim.trace import synth
 
 #: Variables by which a process becomes one of the script's, or loads the phantom GPU.

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from coopsim import budget as amounts
+from coopsim.base import budget as amounts
+from coopsim.base.text import count, human
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
-from coopsim.policies import Policy
-from coopsim.text import count, human
+from coopsim.simulate.policies import Policy
 
 
 class OfferedSession:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from coopsim.budget import memory_fraction
+from coopsim.base.budget import memory_fraction
 from coopsim.live import device
 from coopsim.live.arena.hole import Hole, Ways
 

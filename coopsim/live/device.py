@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
+from coopsim.cards import profiles
 from coopsim.live.ledger import LiveLedger
-from coopsim.observe.costs import OpCostModel
-from coopsim.observe.device import Device, RealDevice
-from coopsim.observe.temporaries import History
-from coopsim.observe.timing import StepTimes
-from coopsim.observe.torch_private import attach_oom_observer, memory_stats, reset_peak_stats
-from coopsim.phantom import profiles
 from coopsim.phantom.control import is_phantom
+from coopsim.record.observe.costs import OpCostModel
+from coopsim.record.observe.device import Device, RealDevice
+from coopsim.record.observe.temporaries import History
+from coopsim.record.observe.timing import StepTimes
+from coopsim.record.observe.torch_private import attach_oom_observer, memory_stats, reset_peak_stats
 from coopsim.trace.measure import round_up
 
 GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this

@@ -12,9 +12,9 @@ import torch
 
 from coopsim.live import observer
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.observe import torch_private
-from coopsim.observe.extension import NoExtensionError
-from coopsim.observe.torch_private import set_error_of_reading, storage_at
+from coopsim.record.observe import torch_private
+from coopsim.record.observe.extension import NoExtensionError
+from coopsim.record.observe.torch_private import set_error_of_reading, storage_at
 
 
 def check() -> None:

@@ -1,6 +1,6 @@
 """The errors of training inside a budget."""
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 TRAP = "coopsim: evicted"  #: how the error begins that reading an evicted tensor raises
 TRAP_TEXT = f"{TRAP}: something reads a tensor that was evicted, and did not ask for it"

@@ -18,7 +18,7 @@ from coopsim.live.signatures import Signature
 from coopsim.live.spilling import Spilling
 from coopsim.live.state import Context, LeftPlan, State
 from coopsim.live.tracked import TrackedStorage
-from coopsim.observe import accumulation
+from coopsim.record.observe import accumulation
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
 _LEFT = object()  #: in place of an op's result: the step has left its plan before the op ran

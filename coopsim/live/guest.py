@@ -1,6 +1,6 @@
 """Keeps the steps of a script to a budget, from inside the script's process (`coopsim live run`, `live plan`).
 
-It is a plugin (script/running/plugin.py): code that a task loads into the processes of a script.
+It is a plugin (run/launch/plugin.py): code that a task loads into the processes of a script.
 
 A step is what lies between two calls of Optimizer.step. Hooks of modules and optimizers cannot tell where that is: a
 step installs some of its own, which is not allowed while hooks run. If the script makes a Budget, a step is instead
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from coopsim.base.types import CoopsimError
 from coopsim.live import budget
 from coopsim.live.arena.install import install
 from coopsim.live.arena.library import Arena
@@ -23,11 +24,10 @@ from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
-from coopsim.observe import torch_private
-from coopsim.observe.extension import NoExtensionError
-from coopsim.script.running.plugin import MakesPlugin
-from coopsim.script.watching.steps import Counted
-from coopsim.types import CoopsimError
+from coopsim.record.observe import torch_private
+from coopsim.record.observe.extension import NoExtensionError
+from coopsim.run.launch.plugin import MakesPlugin
+from coopsim.run.probes.steps import Counted
 
 #: What PyTorch does to the class of an optimizer when the first one is made.
 _OPTIMIZER_MADE = "torch.optim.Optimizer._patch_step_function"
@@ -63,7 +63,7 @@ class Request:
 
 
 class BudgetGuest:
-    """Begins and ends the steps of a script that knows nothing of them (script.running.plugin.Plugin).
+    """Begins and ends the steps of a script that knows nothing of them (run.launch.plugin.Plugin).
 
     told: a Request, as JSON. The arena, if one is asked for, is installed at once: nothing may be allocated before.
     """

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.schedule import Schedule
+from coopsim.base.types import Action
 from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.trace.schedule import Schedule
 
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan

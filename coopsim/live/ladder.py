@@ -15,7 +15,7 @@ from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed
 from coopsim.live.search import Search
-from coopsim.schedule import Schedule
+from coopsim.trace.schedule import Schedule
 
 
 @dataclass(frozen=True)

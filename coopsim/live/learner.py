@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from coopsim import budget as amounts
+from coopsim.base import budget as amounts
+from coopsim.base.types import Role
 from coopsim.live import device, plan_file, stored
 from coopsim.live.ladder import StepTook
 from coopsim.live.ledger import LiveLedger
@@ -22,10 +23,9 @@ from coopsim.live.signatures import KnownSignatures, Signature
 from coopsim.live.spilling import Spilling
 from coopsim.live.state import State
 from coopsim.live.step import Step
-from coopsim.observe import effects, roles
+from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import Role
 
 _FIRST = "it makes the optimizer's state, as only the first step does"
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
+from coopsim.base.types import Role
 from coopsim.live.observer import Observer
-from coopsim.observe.storages import Ledger, Storage
-from coopsim.types import Role
+from coopsim.record.observe.storages import Ledger, Storage
 
 
 class LiveLedger(Ledger):

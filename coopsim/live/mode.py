@@ -14,7 +14,7 @@ from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
-from coopsim.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
+from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {

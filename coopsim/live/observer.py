@@ -13,8 +13,8 @@ import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.observer_table import Table
-from coopsim.observe.extension import Extension, NoExtensionError
-from coopsim.observe.interpose import delegates
+from coopsim.record.observe.extension import Extension, NoExtensionError
+from coopsim.record.observe.interpose import delegates
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),

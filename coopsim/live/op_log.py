@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 
+from coopsim.base.types import Phase, Role
 from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
@@ -24,16 +25,15 @@ from coopsim.live.plan import HOLD
 from coopsim.live.prices import timed
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.live.written import Writers
-from coopsim.observe import assemble, roles
-from coopsim.observe.costs import OpCostModel
-from coopsim.observe.device import Device
-from coopsim.observe.recorder import Recorder
-from coopsim.observe.recording import Free, Op, Recording
-from coopsim.observe.storages import Storage
-from coopsim.observe.timing import StepTimes
+from coopsim.record.observe import assemble, roles
+from coopsim.record.observe.costs import OpCostModel
+from coopsim.record.observe.device import Device
+from coopsim.record.observe.recorder import Recorder
+from coopsim.record.observe.recording import Free, Op, Recording
+from coopsim.record.observe.storages import Storage
+from coopsim.record.observe.timing import StepTimes
 from coopsim.trace import Trace
 from coopsim.trace.ragged import Ragged
-from coopsim.types import Phase, Role
 
 #: Ops without results on the device that nevertheless read no data.
 _LOOKS = {torch.ops.aten.is_pinned.default, torch.ops.aten.sym_size.default}

@@ -16,7 +16,7 @@ from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.written import is_blank
-from coopsim.observe import effects
+from coopsim.record.observe import effects
 
 
 class Ran(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import effects
-from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
+from coopsim.record.observe import effects
+from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _TENSOR, _STRIDED = torch.Tensor, torch.strided
 _PLAIN = int, float, bool

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import torch_private
+from coopsim.record.observe import torch_private
 
 #: What PyTorch's optimizers call to sort their tensors by device and type.
 _GROUPED = "torch.optim.Optimizer._group_tensors_by_device_and_dtype"

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol
 
+from coopsim.base.types import Action, Role
 from coopsim.live.actions import Action as PlanAction
 from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
 from coopsim.live.host.plan_copies import copies_of
 from coopsim.live.host_time import StepTime
-from coopsim.schedule import Schedule
+from coopsim.study.validate.values import TraceValues, Value
 from coopsim.trace import Trace
-from coopsim.types import Action, Role
-from coopsim.validate.values import TraceValues, Value
+from coopsim.trace.schedule import Schedule
 
 #: What a step finds where the step before has left it, and updates in place.
 STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})

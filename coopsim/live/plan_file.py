@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coopsim import schedule as schedules
-from coopsim.files import replacing
+from coopsim.base.files import replacing
+from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
@@ -24,8 +24,8 @@ from coopsim.live.plan_state import Candidate, NoPlan
 from coopsim.live.signatures import Signature
 from coopsim.phantom.build import cache_folder
 from coopsim.trace import file as traces
+from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import CoopsimError
 
 _MOST, _MOST_BYTES = 64, 256 << 20  #: files that are kept for other starts, the latest ones, and all together
 VERSION = 2  #: 1 had no copies to the host

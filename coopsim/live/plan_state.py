@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from coopsim.live.plan import Plan
-from coopsim.schedule import Schedule
+from coopsim.trace.schedule import Schedule
 
 
 @dataclass(frozen=True)

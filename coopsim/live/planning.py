@@ -21,7 +21,7 @@ from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
 from coopsim.live.search import Found, Search
 from coopsim.live.signatures import Signature
-from coopsim.policies import Policy
+from coopsim.simulate.policies import Policy
 
 
 class Planning:

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from coopsim.live.errors import LiveError
-from coopsim.observe.roles import Objects
-from coopsim.observe.torch_private import disabled_torch_dispatch
+from coopsim.record.observe.roles import Objects
+from coopsim.record.observe.torch_private import disabled_torch_dispatch
 
 _TRACED = {"FakeTensor", "FunctionalTensor"}
 

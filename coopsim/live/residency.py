@@ -15,7 +15,7 @@ from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
-from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 
 class Where(Enum):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from coopsim.base.text import human
 from coopsim.live import device
 from coopsim.live.arena.hole import Ways
 from coopsim.live.cap import AllocatorCap
@@ -10,7 +11,6 @@ from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
-from coopsim.text import human
 
 _FOR_ROOM = 1 / 8  #: of the budget, what a step sends because of fragmentation before its cap is raised
 _TOLERANCE = 64  #: a hard budget may be exceeded by the budget divided by this, for pages of the allocator

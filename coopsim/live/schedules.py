@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from coopsim import allocators, metrics, policies
-from coopsim.allocators import Allocator
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError, InPlace, Outcome, Pinning, Role
 from coopsim.live.host.hosting import Hosting, copying
 from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
-from coopsim.optimum.problem import problem_of
-from coopsim.options import ReplayOptions
-from coopsim.planning.lower import lower
-from coopsim.planning.request import PlanRequest
-from coopsim.policies import Policy
-from coopsim.replay import follow
-from coopsim.schedule import Schedule
-from coopsim.text import human
+from coopsim.simulate import allocators, metrics, policies
+from coopsim.simulate.allocators import Allocator
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.planning.lower import lower
+from coopsim.simulate.planning.request import PlanRequest
+from coopsim.simulate.policies import Policy
+from coopsim.simulate.replay import follow
+from coopsim.study.optimum.problem import problem_of
 from coopsim.trace import Trace
-from coopsim.types import CoopsimError, InPlace, Outcome, Pinning, Role
+from coopsim.trace.schedule import Schedule
 
 CHEAP = 1.1  #: overhead up to which no other schedule is tried
 _DEAR = 1.75  #: overhead above which a schedule is refused: checkpointing costs less than 1.5

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan_state import Candidate
-from coopsim.policies import Policy
+from coopsim.simulate.policies import Policy
 from coopsim.trace import Trace
 
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from statistics import median
 
-from coopsim import budget as amounts
+from coopsim.base import budget as amounts
 from coopsim.live import device, emptied, observer, refused, stored
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
@@ -23,9 +23,9 @@ from coopsim.live.parts import InParts
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
-from coopsim.observe.torch_private import dispatch_modes
-from coopsim.policies import Policy
-from coopsim.schedule import Schedule
+from coopsim.record.observe.torch_private import dispatch_modes
+from coopsim.simulate.policies import Policy
+from coopsim.trace.schedule import Schedule
 
 
 class TrainingSession:

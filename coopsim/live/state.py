@@ -18,7 +18,7 @@ from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
-from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 S = TypeVar("S", bound="State")
 

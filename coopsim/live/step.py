@@ -32,7 +32,7 @@ from coopsim.live.state import Context, State
 from coopsim.live.tracked import TrackedStorages
 from coopsim.live.undo import complete
 from coopsim.live.values import Values
-from coopsim.observe import effects
+from coopsim.record.observe import effects
 
 _SPILLS = {"cuda"}  #: types of devices whose values may go to the host: to the CPU's there is nothing to gain
 _SMALL = 1 / 20_000  #: of the budget; smaller storages go to the host last

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from coopsim.base.text import human
 from coopsim.live import device as devices
 from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
@@ -15,9 +16,8 @@ from coopsim.live.host.hosting import Hosting
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan_state import NoPlan
 from coopsim.live.signatures import Signature
-from coopsim.observe.torch_private import OpOverload
-from coopsim.policies import Policy
-from coopsim.text import human
+from coopsim.record.observe.torch_private import OpOverload
+from coopsim.simulate.policies import Policy
 
 _DEFAULT = "foresight-offline"
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from coopsim.live.tracked import TrackedStorage
-from coopsim.observe.torch_private import current_autograd_node, current_device, raw_stream
+from coopsim.record.observe.torch_private import current_autograd_node, current_device, raw_stream
 
 
 class Streams:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 _TRIES = 3  #: a user who goes on to press Ctrl-C means it
 

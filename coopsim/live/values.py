@@ -21,7 +21,7 @@ from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, Where, clone
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
-from coopsim.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
+from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
 

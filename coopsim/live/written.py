@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from coopsim.live.host.copies import bytes_of
-from coopsim.observe.recording import Op, Recording
-from coopsim.observe.storages import Storage
-from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe.recording import Op, Recording
+from coopsim.record.observe.storages import Storage
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 _EMPTY, _ZEROS = ("aten.empty", "aten.new_empty"), ("aten.zeros", "aten.new_zeros")
 #: In-place ops that read nothing of what they change.

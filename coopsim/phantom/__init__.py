@@ -8,10 +8,11 @@ this one (here.py).
 import os
 from pathlib import Path
 
-from coopsim.phantom import build, profiles, wheel
-from coopsim.phantom.card_file import is_one
-from coopsim.phantom.errors import NoCudaTorchError, PhantomError
-from coopsim.phantom.profiles import Profile
+from coopsim.cards import profiles, wheel
+from coopsim.cards.card_file import is_one
+from coopsim.cards.errors import NoCudaTorchError, PhantomError
+from coopsim.cards.profiles import Profile
+from coopsim.phantom import build
 from coopsim.phantom.workspaces import Choice, by_rule
 
 #: Bytes of a card on which memory does not run out.

@@ -12,8 +12,9 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
-from coopsim.phantom import compilers, functions, wheel
-from coopsim.phantom.errors import PhantomError
+from coopsim.cards import wheel
+from coopsim.cards.errors import PhantomError
+from coopsim.phantom import compilers, functions
 
 _RUNTIME = (
     "settings",
@@ -49,7 +50,7 @@ _NVML = "libnvidia-ml.so.1"
 EXIT = "libcoopsim-exit.so"
 _PRELOADED = ("exit", "watchdog", "blocks")
 #: The files that decide how the sources are compiled, for the cache key.
-_MAKERS = ("build.py", "wheel.py", "functions.py", "functions.toml")
+_MAKERS = ("phantom/build.py", "cards/wheel.py", "phantom/functions.py", "phantom/functions.toml")
 _C = ["-std=gnu11", "-O2", "-fPIC", "-fno-builtin", "-w"]
 
 
@@ -117,8 +118,8 @@ def key(torch: wheel.Wheel, compiler_version: str = "") -> str:
     return h.hexdigest()
 
 
-def _own_source(module: str) -> str:
-    return resources.files("coopsim.phantom").joinpath(module).read_text(encoding="utf-8")
+def _own_source(path: str) -> str:
+    return resources.files("coopsim").joinpath(path).read_text(encoding="utf-8")
 
 
 class _Build:

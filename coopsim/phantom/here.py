@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 from coopsim import phantom
-from coopsim.phantom import control, profiles
-from coopsim.phantom.errors import PhantomError
+from coopsim.base.progress import note
+from coopsim.cards import profiles
+from coopsim.cards.errors import PhantomError
+from coopsim.phantom import control
 from coopsim.phantom.workspaces import Choice
-from coopsim.progress import note
 
 #: Those that are for processes which the loader starts, and not for this one.
 _AT_START = ("LD_PRELOAD", "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT")

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from coopsim.phantom.errors import PhantomError
+from coopsim.cards.errors import PhantomError
 
 #: "rule", "none", or "" for what is nearer to measurements of cards of that compute capability.
 Choice = Literal["", "rule", "none"]

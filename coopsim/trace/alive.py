@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from coopsim.base.types import Role
 from coopsim.trace.ragged import Bools, Ints, Ragged
-from coopsim.types import Role
 
 
 class Lifetimes(Protocol):

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from coopsim.base.types import OpId, Phase, Role, StorageId
 from coopsim.trace.ragged import Ints, Ragged
 from coopsim.trace.table import Trace
-from coopsim.types import OpId, Phase, Role, StorageId
 
 #: The op that calls torch.cuda.empty_cache, in imported histories: it has no operands.
 EMPTY_CACHE = "empty_cache"

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coopsim.files import replacing
-from coopsim.trace.check import TraceError, check, event_rows
+from coopsim.base.files import replacing
+from coopsim.trace.checks import TraceError, check, event_rows
 from coopsim.trace.ragged import Ragged
 from coopsim.trace.table import LISTS, NUMBERS, SCHEMA_VERSION, Trace
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from coopsim.base.types import Phase
 from coopsim.trace.alive import bytes_by_role, live_bytes, live_bytes_by_role, peak_bytes, round_up
 from coopsim.trace.table import Trace
-from coopsim.types import Phase
 
 __all__ = [
     "bytes_at_peak",

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coopsim import naming
-from coopsim.errors import nearest
-from coopsim.text import human
+from coopsim.base import naming
+from coopsim.base.errors import nearest
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError
 from coopsim.trace.alive import peak_bytes
 from coopsim.trace.file import load
 from coopsim.trace.table import Trace
-from coopsim.types import CoopsimError
 
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "traces", _PACKAGE.parent / "traces")  #: of a wheel, of a checkout

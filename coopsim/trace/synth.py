@@ -9,10 +9,10 @@ to it. The same call gives the same trace, bit by bit.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from coopsim.errors import unknown
+from coopsim.base.errors import unknown
+from coopsim.base.types import MIB, CoopsimError, Phase, Role
 from coopsim.trace.build import TraceBuilder
 from coopsim.trace.table import Trace
-from coopsim.types import MIB, CoopsimError, Phase, Role
 
 CHEAP, EXPENSIVE = "aten.relu.default", "aten.mm.default"
 

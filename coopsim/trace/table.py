@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coopsim.errors import unknown
-from coopsim.text import html_table, human
+from coopsim.base.errors import unknown
+from coopsim.base.text import html_table, human
 from coopsim.trace.alive import bytes_by_role, peak_bytes
 from coopsim.trace.ragged import Bools, Ints, Ragged
 

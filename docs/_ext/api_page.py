@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import coopsim
-from coopsim.files import replacing
+from coopsim.base.files import replacing
 
 PAGE = Path(__file__).parent.parent / "api.md"
 CALLS = (

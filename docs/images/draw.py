@@ -7,12 +7,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from coopsim.figures import save, strips, style
-from coopsim.figures.strips import Frame, StripBlock
-from coopsim.policies import find
-from coopsim.replay import replay
+from coopsim.base.types import Action
+from coopsim.simulate.policies import find
+from coopsim.simulate.replay import replay
+from coopsim.study.figures import save, strips, style
+from coopsim.study.figures.strips import Frame, StripBlock
 from coopsim.trace.synth import make
-from coopsim.types import Action
 
 HERE = Path(__file__).parent
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from coopsim.figures import save
+from coopsim.study.figures import save
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

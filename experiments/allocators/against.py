@@ -1,6 +1,6 @@
 """Does the winner of the simulation win on the real allocator? The eight models at half memory, on both.
 
-For each model and policy, two questions are put to the real caching allocator (coopsim/oracle): of a replay in
+For each model and policy, two questions are put to the real caching allocator (coopsim/study/oracle): of a replay in
 `cuda-caching` on a card of the budget, does everything happen exactly as predicted; and of a schedule that was made
 for an arena of the budget, on which smallest card is it served, request by request? Results are chaotic in the budget,
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
@@ -17,16 +17,16 @@ from typing import Any
 
 import pandas as pd
 
-from coopsim.allocators import cuda_caching
-from coopsim.oracle import oracle
-from coopsim.oracle.against import compare, smallest_card
-from coopsim.progress import progress
-from coopsim.replay import replay
-from coopsim.requests_of import of_schedule
-from coopsim.sweep import Grid
-from coopsim.sweep.grid import Point
+from coopsim.base.progress import progress
+from coopsim.base.types import Action
+from coopsim.simulate.allocators import cuda_caching
+from coopsim.simulate.replay import replay
+from coopsim.study.oracle import oracle
+from coopsim.study.oracle.against import compare, smallest_card
+from coopsim.study.sweep import Grid
+from coopsim.study.sweep.grid import Point
 from coopsim.trace import Trace
-from coopsim.types import Action
+from coopsim.trace.requests_of import of_schedule
 from experiments.common import arguments
 from experiments.common.pages import DOCS, wrapped, write_section
 
@@ -70,7 +70,7 @@ def row(trace: Trace, point: Point, *, cards: bool) -> dict[str, Any]:
 
 
 def _overhead(schedule: Any) -> float | None:
-    from coopsim.metrics import summary
+    from coopsim.simulate.metrics import summary
 
     result = summary(schedule)["overhead"]
     return None if result is None else float(result)

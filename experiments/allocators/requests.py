@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim.allocators.serving import SERVING, Result, gmlake, planned, release
-from coopsim.allocators.serving.layout import LayoutOptions
-from coopsim.progress import progress
-from coopsim.requests import Requests
-from coopsim.requests_of import of_trace
+from coopsim.base.progress import progress
+from coopsim.simulate.allocators.serving import SERVING, Result, gmlake, planned, release
+from coopsim.simulate.allocators.serving.layout import LayoutOptions
 from coopsim.trace import load
+from coopsim.trace.requests import Requests
+from coopsim.trace.requests_of import of_trace
 from experiments.common import arguments
 from experiments.common.pages import write_section
 

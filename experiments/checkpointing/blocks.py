@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from coopsim.base.types import Phase
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
-from coopsim.types import Phase
 
 _HELD = 8  #: ops after its last use at which a storage is still freed by autograd, and not by the program
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from coopsim.capture import models
+from coopsim.record.capture import models
 
 #: The class of the repeated block, in transformers.models.
 BLOCK = {

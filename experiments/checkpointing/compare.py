@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from coopsim import tables
-from coopsim.allocators.caching.trial import smallest
-from coopsim.capture import Job, capture
-from coopsim.options import ReplayOptions
-from coopsim.progress import note
-from coopsim.replay import measure, warm_up
-from coopsim.requests_of import of_trace
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import note
+from coopsim.base.types import Role
+from coopsim.record.capture import Job, capture
+from coopsim.simulate.allocators.caching.trial import smallest
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.replay import measure, warm_up
+from coopsim.study import tables
+from coopsim.study.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import live_bytes, peak_bytes, round_up
-from coopsim.types import Role
+from coopsim.trace.requests_of import of_trace
 from experiments.common import arguments
 from experiments.common.pages import write_section
 from experiments.figures.draw.checkpointing import CHECKPOINTING, GIB, POLICIES

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from coopsim.files import replacing
-from coopsim.options import ReplayOptions
-from coopsim.progress import progress
-from coopsim.replay import measure, warm_up
+from coopsim.base.files import replacing
+from coopsim.base.progress import progress
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.replay import measure, warm_up
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
 from experiments.checkpointing import blocks

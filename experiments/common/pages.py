@@ -3,7 +3,7 @@
 import textwrap
 from pathlib import Path
 
-from coopsim.files import replacing
+from coopsim.base.files import replacing
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 120  #: of prose; a test holds the pages to it

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 ROOT = Path(__file__).parents[2]
 #: Exit codes that are answers: it fits, it is out of memory, it thrashes.

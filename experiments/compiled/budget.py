@@ -53,7 +53,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
     left.plot(*zip(*theirs, strict=True), marker="o", color="#9a3b26")
     left.set(xlabel="activation_memory_budget (PyTorch's solver)", ylabel="peak allocated (MiB)", xlim=(0, 1.02))
     right.plot([0, 1000], [0, 1000], color="0.6", linewidth=1, linestyle="--", label="the bytes asked for")
-    right.plot(*zip(*ours, strict=True), marker="o", color="#1f5f8b", label="coopsim.compile.solver")
+    right.plot(*zip(*ours, strict=True), marker="o", color="#1f5f8b", label="coopsim.run.compile.solver")
     right.set(xlabel="memory asked for (MiB)", xlim=(0, 1.05 * max(x for x, _ in ours)))
     right.set_ylim(0, 1.08 * max(y for _, y in [*theirs, *ours]))
     right.legend(frameon=False, loc="upper left")

@@ -19,7 +19,7 @@ from typing import Any
 from asked import ROOT, ask
 
 import coopsim
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 EXPECTED = ROOT / "experiments" / "expected"
 CARD = "a100-80gb"

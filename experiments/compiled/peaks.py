@@ -17,8 +17,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from coopsim import text
-from coopsim.types import CoopsimError
+from coopsim.base import text
+from coopsim.base.types import CoopsimError
 
 #: The versions that docs/accuracy.md is of. transformers before 5.15 hands BERT's attention a mask.
 PINNED = {"torch": "2.14.1", "transformers": "5.14.1", "triton": "3.8.0"}

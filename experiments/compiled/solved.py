@@ -3,9 +3,9 @@
     python solved.py MODEL BACKEND BUDGET...
 
 MODEL is llama (experiments/compiled/reading.py's, 6 layers) or gpt (GPT-2's form, as small); a BUDGET with a unit is
-bytes for coopsim.compile.solver, without one it is torch._functorch.config.activation_memory_budget for PyTorch's own
-solver. Prints one JSON object for each: the allocator's peak within forward and backward pass of the third step, and
-what the solver expected of it (null: the solver was PyTorch's); or the error, where the solver finds nothing.
+bytes for coopsim.run.compile.solver, without one it is torch._functorch.config.activation_memory_budget for PyTorch's
+own solver. Prints one JSON object for each: the allocator's peak within forward and backward pass of the third step,
+and what the solver expected of it (null: the solver was PyTorch's); or the error, where the solver finds nothing.
 """
 
 import json
@@ -16,7 +16,7 @@ import torch._functorch.config as config
 import transformers
 from reading import Summed, build
 
-import coopsim.compile
+import coopsim.run.compile
 
 LAYERS, TOKENS, BATCH, VOCABULARY = 6, 256, 16, 1000
 
@@ -44,7 +44,7 @@ def train(name: str, backend: str, budget: str) -> dict[str, object]:
     config.activation_memory_budget, config.activation_memory_budget_solver = 1.0, "dp"
     solver = None
     if budget[-1].isalpha():
-        config.activation_memory_budget_solver = solver = coopsim.compile.solver(budget)
+        config.activation_memory_budget_solver = solver = coopsim.run.compile.solver(budget)
     else:
         config.activation_memory_budget = float(budget)
     run = torch.compile(model, backend=backend, dynamic=False)

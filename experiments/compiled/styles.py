@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asked import ROOT, ask
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 TABLE = ROOT / "experiments" / "expected" / "compiled-styles.csv"
 CARD = "a100-80gb"

@@ -25,13 +25,13 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.device_data import DeviceData
-from coopsim.observe.errors import CaptureError
 from coopsim.phantom import compilers
-from coopsim.script import Script
-from coopsim.script.running import inside, start
-from coopsim.script.running.run import _report
-from coopsim.script.task import Task
+from coopsim.record.observe.device_data import DeviceData
+from coopsim.record.observe.errors import CaptureError
+from coopsim.run import Script
+from coopsim.run.launch import inside, start
+from coopsim.run.launch.run import _report
+from coopsim.run.task import Task
 
 _is_available = torch.cuda.is_available
 torch.cuda.is_available = lambda: True  # type: ignore[method-assign]  # asking starts CUDA, which no fork could use

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from coopsim import files, phantom
-from coopsim.progress import note
+from coopsim import phantom
+from coopsim.base import files
+from coopsim.base.progress import note
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

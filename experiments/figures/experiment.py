@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from coopsim.errors import unknown
-from coopsim.types import CoopsimError
+from coopsim.base.errors import unknown
+from coopsim.base.types import CoopsimError
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parent
@@ -38,7 +38,7 @@ class Experiment:
 
     @cached_property
     def _content(self) -> dict[str, Any]:
-        from coopsim.sweep import grid_file
+        from coopsim.study.sweep import grid_file
 
         grid_file.read(self.path, grid_file.KEYS + grid_file.MAP_KEYS)  # says what is wrong with a file
         return tomllib.loads(self.path.read_text(encoding="utf-8"))
@@ -67,10 +67,10 @@ class Experiment:
 
     def perform(self, output: Path, jobs: int) -> Any:
         """Replay the grid, as `coopsim sweep` or `coopsim map` would. Returns the table. CoopsimError as they do."""
+        from coopsim.base.progress import watch
         from coopsim.cli import grid
         from coopsim.cli.parser import build
-        from coopsim.progress import watch
-        from coopsim.sweep import Scan, feasibility_map, grid_file, sweep
+        from coopsim.study.sweep import Scan, feasibility_map, grid_file, sweep
 
         verb, keys = ("map", grid_file.MAP_KEYS) if self.is_map else ("sweep", grid_file.KEYS)
         args: argparse.Namespace = build().parse_args([verb, str(self.path), "-o", str(output), "-j", str(jobs)])
@@ -85,7 +85,7 @@ class Experiment:
 
     def result(self, table: Any) -> Any:
         """The small table that is expected: bands of a sweep, smallest budgets of a map."""
-        from coopsim import tables
+        from coopsim.study import tables
 
         if self.is_map:
             return tables.smallest_budgets(table)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coopsim import tables
-from coopsim.errors import unknown
-from coopsim.figures import dots, feasibility, lines, style
-from coopsim.figures.dots import Dot
+from coopsim.base.errors import unknown
+from coopsim.study import tables
+from coopsim.study.figures import dots, feasibility, lines, style
+from coopsim.study.figures.dots import Dot
 from experiments.figures.draw import (
     accuracy,
     bounds,

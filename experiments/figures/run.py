@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coopsim.errors import unknown
-from coopsim.files import replacing
-from coopsim.progress import note
-from coopsim.sweep import WALL_CLOCK_COLUMNS
-from coopsim.types import CoopsimError
+from coopsim.base.errors import unknown
+from coopsim.base.files import replacing
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
+from coopsim.study.sweep import WALL_CLOCK_COLUMNS
 from experiments.figures import pictures, results
 from experiments.figures.experiment import EXPECTED, ROOT, Experiment, experiments
 
@@ -63,7 +63,7 @@ def table_of(experiment: Experiment, out: Path, jobs: int, *, redraw: bool) -> A
 
 def draw(experiment: Experiment, table: Any, out: Path, *, update: bool) -> None:
     """The figure as PNG and PDF; for the results page, too, if that is to be updated."""
-    from coopsim.figures import save
+    from coopsim.study.figures import save
 
     figure = pictures.draw(experiment.figure["draw"], table)
     (out / "figures").mkdir(parents=True, exist_ok=True)

@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import coopsim
-from coopsim.figures import save, style
-from coopsim.phantom import profiles
-from coopsim.script import Script, record
+from coopsim.base.types import Phase, Role
+from coopsim.cards import profiles
+from coopsim.run import Script, record
+from coopsim.study.figures import save, style
 from coopsim.trace import Trace
-from coopsim.types import Phase, Role
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parent.parent / "examples" / "train.py"

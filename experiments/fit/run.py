@@ -13,10 +13,11 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim import CoopsimError, budget, files
-from coopsim.fit import Search, apply
-from coopsim.progress import note
-from coopsim.script import Script
+from coopsim import CoopsimError
+from coopsim.base import budget, files
+from coopsim.base.progress import note
+from coopsim.fitting import Search, apply
+from coopsim.run import Script
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "expected" / "fit"

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from coopsim import snapshot
-from coopsim.advise.selfcheck import places
-from coopsim.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.allocators.caching.driver import CUDA
-from coopsim.allocators.caching.trial import attempt, smallest
-from coopsim.kernel.rows import ALLOCATE, KIND
-from coopsim.requests_of import of_trace
-from coopsim.snapshot.requests import of_snapshot
-from coopsim.trace import Trace
+from coopsim.fitting.advise.selfcheck import places
+from coopsim.simulate.allocators.caching.api import ENDLESS, CachingAllocator
+from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.trial import attempt, smallest
+from coopsim.trace import Trace, snapshot
+from coopsim.trace.request_rows import ALLOCATE, KIND
+from coopsim.trace.requests_of import of_trace
+from coopsim.trace.snapshot.requests import of_snapshot
 from experiments.gpu import names
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import phantom, trace
+from coopsim.base.files import replacing
 from coopsim.calibrate.grid_calls import Timed
-from coopsim.files import replacing
-from coopsim.prices import Call
+from coopsim.cards.prices import Call
 
 CARD = "h100-80gb"
 _FIELDS = [field.name for field in dataclasses.fields(Call)]
@@ -72,8 +72,8 @@ def _record(words: list[str]) -> None:
     """In a process on the phantom: print the calls of a step as JSON."""
     import torch
 
-    from coopsim.capture import Job, session
-    from coopsim.observe.costs import OpCostModel
+    from coopsim.record.capture import Job, session
+    from coopsim.record.observe.costs import OpCostModel
 
     options = dict(zip(words[1::2], words[2::2], strict=True))
     ops: list[tuple[str, dict[str, Any]]] = []

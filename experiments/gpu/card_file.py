@@ -10,14 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coopsim import files, prices
-from coopsim.phantom import card_file, profiles
-from coopsim.prices import IEEE
-from coopsim.snapshot import unpickle
+from coopsim.base import files
+from coopsim.cards import card_file, prices, profiles
+from coopsim.cards.prices import IEEE
+from coopsim.trace.snapshot import unpickle
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26"
-OUT = ROOT / "coopsim" / "phantom" / "measured" / "h100-80gb.json"
+OUT = ROOT / "coopsim" / "cards" / "measured" / "h100-80gb.json"
 CARD = "h100-80gb"
 _BY = "coopsim's authors"
 _LIVE_TORCH = "2.13.0"  # of live.json, whose figures are of examples/train.py

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import torch
 
-from coopsim.schedule import GIVES_BACK, Schedule
-from coopsim.types import Action, CoopsimError
-from coopsim.validate.values import TraceValues, Value
+from coopsim.base.types import Action, CoopsimError
+from coopsim.study.validate.values import TraceValues, Value
+from coopsim.trace.schedule import GIVES_BACK, Schedule
 from experiments.gpu.program import Call, Spec, StepProgram, as_bytes, map_values
 
 POISON = 0xA5  #: what memory holds that nobody should read, where that is asked for

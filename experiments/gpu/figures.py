@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from coopsim.figures import output, style
+from coopsim.study.figures import output, style
 from experiments.gpu import executed, names
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from coopsim.base.files import replacing
 from coopsim.calibrate.fit_prices import Table, fit, predict
 from coopsim.calibrate.grid_calls import Timed, timed
-from coopsim.files import replacing
-from coopsim.phantom import profiles
-from coopsim.prices import FREE
+from coopsim.cards import profiles
+from coopsim.cards.prices import FREE
 from coopsim.trace import load
 from experiments.gpu.calls import read
 from experiments.gpu.starts import STARTS

@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from coopsim import files
+from coopsim.base import files
 from coopsim.calibrate.machine import clocks, driver
 
 _PACKAGES = ("torch", "transformers", "numpy", "numba", "pyarrow")

@@ -4,7 +4,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from coopsim import files
+from coopsim.base import files
 
 LARGEST = 15 << 20  #: bytes of a tar file
 _BLOCK = 512  # tar's

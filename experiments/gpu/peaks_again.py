@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coopsim import files
+from coopsim.base import files
 from experiments.corpus.run import Script, measure
 from experiments.gpu import peaks
 

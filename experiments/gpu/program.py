@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from coopsim.observe import assemble
-from coopsim.observe.costs import OpCostModel
-from coopsim.observe.device import Device
-from coopsim.observe.recorder import Recorder
-from coopsim.observe.recording import Op, Recording
-from coopsim.observe.steady import Steady
-from coopsim.observe.storages import Storage
+from coopsim.base.types import CoopsimError
+from coopsim.record.observe import assemble
+from coopsim.record.observe.costs import OpCostModel
+from coopsim.record.observe.device import Device
+from coopsim.record.observe.recorder import Recorder
+from coopsim.record.observe.recording import Op, Recording
+from coopsim.record.observe.steady import Steady
+from coopsim.record.observe.storages import Storage
 from coopsim.trace import Trace
-from coopsim.types import CoopsimError
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ ROOT = HERE.parents[1]
 sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
 
 
-from coopsim import files, trace  # noqa: E402
-from coopsim.phantom import profiles  # noqa: E402
+from coopsim import trace  # noqa: E402
+from coopsim.base import files  # noqa: E402
+from coopsim.base.types import CoopsimError  # noqa: E402
+from coopsim.cards import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
-from coopsim.types import CoopsimError  # noqa: E402
 from experiments.common.pages import wrapped  # noqa: E402
 from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
 

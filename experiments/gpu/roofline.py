@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.phantom.profiles import Profile
+from coopsim.cards.profiles import Profile
 from coopsim.trace import Trace
 
 #: Models whose ops the efficiencies are fitted on; chosen before any measurement. The others test them.

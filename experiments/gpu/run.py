@@ -30,9 +30,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:1] = [str(ROOT)]  # its modules are experiments.gpu's, and shadow nobody's
 
-from coopsim import files  # noqa: E402
-from coopsim.errors import unknown  # noqa: E402
-from coopsim.types import CoopsimError  # noqa: E402
+from coopsim.base import files  # noqa: E402
+from coopsim.base.errors import unknown  # noqa: E402
+from coopsim.base.types import CoopsimError  # noqa: E402
 from experiments.gpu import machine, names, pack  # noqa: E402
 from experiments.gpu.tasks import GPU, HOST, PARTS, Task, chosen, plan  # noqa: E402
 

@@ -13,9 +13,9 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 import torch
 
-from coopsim import schedule as schedules
 from coopsim import trace as traces
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.trace import schedule as schedules
 from experiments.gpu import execute, machine, names
 from experiments.gpu.stage_execute import compared, machine_for, recorded, same_structure
 

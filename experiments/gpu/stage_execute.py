@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from coopsim import schedule as schedules
 from coopsim import trace as traces
-from coopsim.capture import models
-from coopsim.metrics import summary
-from coopsim.observe.costs import OpCostModel
-from coopsim.observe.device import RealDevice
-from coopsim.phantom import profiles
-from coopsim.schedule import Schedule
+from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
+from coopsim.record.capture import models
+from coopsim.record.observe.costs import OpCostModel
+from coopsim.record.observe.device import RealDevice
+from coopsim.simulate.metrics import summary
 from coopsim.trace import Trace
-from coopsim.types import CoopsimError
+from coopsim.trace import schedule as schedules
+from coopsim.trace.schedule import Schedule
 from experiments.gpu import execute, machine, names, program
 
 #: A kernel sleeps so long before the copies and before the op, so that the host is ahead of the GPU: 0.1 and 0.2 ms.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 from experiments.gpu import machine, names
 
 

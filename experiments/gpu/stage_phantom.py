@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import CaptureError, Job, capture
-from coopsim.phantom import profiles
+from coopsim.cards import profiles
+from coopsim.record.capture import CaptureError, Job, capture
 from experiments.gpu import names
 
 

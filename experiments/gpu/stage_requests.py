@@ -10,11 +10,11 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from coopsim import schedule as schedules
-from coopsim.oracle.against import compare
-from coopsim.oracle.gpu import Gpu
-from coopsim.requests_of import of_schedule
-from coopsim.types import Action
+from coopsim.base.types import Action
+from coopsim.study.oracle.against import compare
+from coopsim.study.oracle.gpu import Gpu
+from coopsim.trace import schedule as schedules
+from coopsim.trace.requests_of import of_schedule
 from experiments.gpu import machine, names
 
 

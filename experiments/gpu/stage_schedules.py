@@ -11,14 +11,14 @@ import importlib.metadata
 import sys
 from pathlib import Path
 
-from coopsim import schedule as schedules
 from coopsim import trace as traces
-from coopsim.allocators import ARENA, Allocator, cuda_caching
-from coopsim.replay import replay
-from coopsim.schedule import Schedule
+from coopsim.base.types import CoopsimError
+from coopsim.simulate.allocators import ARENA, Allocator, cuda_caching
+from coopsim.simulate.replay import replay
 from coopsim.trace import Trace
+from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes
-from coopsim.types import CoopsimError
+from coopsim.trace.schedule import Schedule
 from experiments.gpu import names
 
 

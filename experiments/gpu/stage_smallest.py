@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from coopsim import files
-from coopsim.budget import memory_fraction
-from coopsim.capture import models
+from coopsim.base import files
+from coopsim.base.budget import memory_fraction
+from coopsim.record.capture import models
 from experiments.gpu import machine, names
 
 _STEPS = 2

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from coopsim import trace
-from coopsim.capture import Job, capture
+from coopsim.record.capture import Job, capture
 from experiments.gpu import machine, names
 
 

@@ -2,7 +2,7 @@
 
 Usage: python -m experiments.gpu.stage_warm. While the GPU records; the cache keeps it."""
 
-from coopsim.replay import replay
+from coopsim.simulate.replay import replay
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
 

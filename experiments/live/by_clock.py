@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from coopsim.link import CopyEngines, Link
+from coopsim.cards.link import CopyEngines, Link
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     from coopsim.live.residency import Residency
     from coopsim.live.tracked import Call
     from coopsim.live.values import Values
-    from coopsim.observe.torch_private import raw_stream
     from coopsim.phantom.control import Control
+    from coopsim.record.observe.torch_private import raw_stream
 
     control, model = Control(), cost_model("cuda")
     makes: dict[tuple[int, int], int | None] = {}  # by value, the cost of the op that makes it

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import phantom
-from coopsim.figures import save, style
-from coopsim.text import human
+from coopsim.base.text import human
+from coopsim.study.figures import save, style
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURE = ROOT / "docs" / "images" / "live.png"

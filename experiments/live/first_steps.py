@@ -36,7 +36,8 @@ sys.path += [str(ROOT), str(ROOT / "experiments" / "corpus")]
 
 import run as corpus  # noqa: E402
 
-from coopsim import files, phantom  # noqa: E402
+from coopsim import phantom  # noqa: E402
+from coopsim.base import files  # noqa: E402
 from coopsim.live import make, plan_file  # noqa: E402
 from coopsim.trace.measure import peak_bytes  # noqa: E402
 from experiments.common.pages import DOCS, write_section  # noqa: E402
@@ -109,8 +110,8 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
     import torch
 
     from coopsim.live.session import TrainingSession
-    from coopsim.script.running import inside as process_of
-    from coopsim.script.task import Task
+    from coopsim.run.launch import inside as process_of
+    from coopsim.run.task import Task
 
     said = os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT)
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))

@@ -114,7 +114,7 @@ def capped(model: str, nbytes: int) -> Row:
     """The checkpointed program, whose allocator may have so much."""
     import torch
 
-    from coopsim.budget import memory_fraction
+    from coopsim.base.budget import memory_fraction
     from experiments.live import train
 
     total, why = torch.cuda.get_device_properties(0).total_memory, ""

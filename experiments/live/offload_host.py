@@ -49,8 +49,8 @@ def measure(model: str) -> None:
     """In the child: the rows of one budget."""
     import torch
 
-    from coopsim import budget
-    from coopsim import link as links
+    from coopsim.base import budget
+    from coopsim.cards import link as links
     from coopsim.live import host_time as model_of
     from coopsim.trace.measure import peak_bytes
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from memory import MODELS, POLICY, ROOT, SETTINGS
 
-from coopsim import files, phantom
+from coopsim import phantom
+from coopsim.base import files
 from experiments.common.pages import DOCS, write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "steady.csv"

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from coopsim.capture import models
+from coopsim.record.capture import models
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS, WARM = 6, 3

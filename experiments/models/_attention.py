@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from coopsim.capture.models._model import Attention
+from coopsim.record.capture.models._model import Attention
 
 
 class Heads(nn.Module):

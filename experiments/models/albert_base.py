@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 SEQUENCE = 512
 PARAMETERS = 11_221_680  # of albert-base-v2 as published, with a head for masked words and without the pooler
@@ -12,7 +12,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens."""
     from transformers import AlbertConfig, AlbertForMaskedLM
 
-    from coopsim.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._texts import build_language_model
 
     config = AlbertConfig(
         vocab_size=30000,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS, TOKENS = 224, 77
 PARAMETERS = 151_277_313  # of the released ViT-B/32
@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from transformers import CLIPConfig, CLIPModel
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     config = CLIPConfig(attn_implementation=setting.attention)  # type: ignore[call-arg]
     with torch.device("cuda"):

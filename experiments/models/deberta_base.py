@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 SEQUENCE = 512
 DROPOUT = 0.1
@@ -14,7 +14,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from transformers import DebertaConfig, DebertaForMaskedLM
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     config = DebertaConfig(
         vocab_size=50265,

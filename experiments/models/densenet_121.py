@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 224
 GROWTH = 32
@@ -16,7 +16,7 @@ def network() -> Any:
     import torch
     from torch import nn
 
-    from coopsim.capture.models._images import CLASSES
+    from coopsim.record.capture.models._images import CLASSES
 
     def convolve(inputs: int, outputs: int, kernel: int) -> list[nn.Module]:
         return [
@@ -57,7 +57,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images."""
-    from coopsim.capture.models._images import build_classifier
+    from coopsim.record.capture.models._images import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

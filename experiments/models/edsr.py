@@ -7,7 +7,7 @@ part of what is done to the images beforehand.
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS, SCALE = 96, 2
 WIDTH, BLOCKS = 64, 16
@@ -47,7 +47,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from torch.nn import functional
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     with torch.device("cuda"):
         model = network().train()

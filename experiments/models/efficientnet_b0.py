@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 224
 DROPOUT = 0.2
@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._images import CLASSES, build_classifier
 
     config = EfficientNetConfig(
         image_size=PIXELS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 299
 PARAMETERS = 42_679_816  # timm's inception_v4
@@ -13,8 +13,8 @@ def network() -> Any:
     """Four blocks of 35x35, seven of 17x17, three of 8x8, and reductions between them."""
     from torch import nn
 
-    from coopsim.capture.models._images import CLASSES
-    from coopsim.capture.models._inception import Branches, chain, fork, pooled
+    from coopsim.record.capture.models._images import CLASSES
+    from coopsim.record.capture.models._inception import Branches, chain, fork, pooled
 
     row, column = (1, 7), (7, 1)
 
@@ -73,7 +73,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images."""
-    from coopsim.capture.models._images import build_classifier
+    from coopsim.record.capture.models._images import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

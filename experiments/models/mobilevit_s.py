@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 256
 DROPOUT = 0.1
@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
     from transformers import MobileViTConfig, MobileViTForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._images import CLASSES, build_classifier
 
     config = MobileViTConfig(
         image_size=PIXELS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 224
 WIDTHS, DEPTHS, GROUP = (72, 216, 576, 1512), (2, 5, 13, 1), 24
@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
     from transformers import RegNetConfig, RegNetForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._images import CLASSES, build_classifier
 
     config = RegNetConfig(
         layer_type="y",

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from coopsim.capture.models import _resnet
-from coopsim.capture.models._model import Model
+from coopsim.record.capture.models import _resnet
+from coopsim.record.capture.models._model import Model
 
 PARAMETERS = 60_192_808  # torchvision's resnet152
 

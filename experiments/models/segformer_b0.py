@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Attention, Model, Setting
+from coopsim.record.capture.models._model import Attention, Model, Setting
 
 PIXELS, CLASSES = 512, 150
 # of each of the four stages: channels, heads, kernel and stride of its patches, how much smaller the image looked at is
@@ -93,7 +93,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from torch.nn import functional
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     with torch.device("cuda"):
         model = network(setting.attention).train()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 224
 FIRES = (((16, 128), (16, 128)), ((32, 256), (32, 256)), ((48, 384), (48, 384), (64, 512), (64, 512)))  # of each stage
@@ -15,8 +15,8 @@ def network() -> Any:
     """A stage is a pooling and its fires: channels when squeezed, and when widened, half of them by 3x3."""
     from torch import nn
 
-    from coopsim.capture.models._images import CLASSES
-    from coopsim.capture.models._inception import Branches
+    from coopsim.record.capture.models._images import CLASSES
+    from coopsim.record.capture.models._inception import Branches
 
     def convolve(inputs: int, outputs: int, kernel: int) -> nn.Sequential:
         return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(inplace=True))
@@ -36,7 +36,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    from coopsim.capture.models._images import build_classifier
+    from coopsim.record.capture.models._images import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

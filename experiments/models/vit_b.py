@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 PIXELS = 224
 PARAMETERS = 86_567_656  # torchvision's vit_b_16
@@ -12,7 +12,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images of 14x14 patches and a class token."""
     from transformers import ViTConfig, ViTForImageClassification
 
-    from coopsim.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._images import CLASSES, build_classifier
 
     config = ViTConfig(
         image_size=PIXELS,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.capture.models._model import Attention, Model, Setting
+from coopsim.record.capture.models._model import Attention, Model, Setting
 
 SAMPLES, WRITTEN, LETTERS = 250_000, 200, 32  # 15.6 s of 16 kHz; letters of a text; letters that there are
 CONVOLUTIONS = ((10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2))  # kernels and strides
@@ -66,7 +66,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from torch.nn import functional
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     frames = SAMPLES
     for kernel, stride in CONVOLUTIONS:

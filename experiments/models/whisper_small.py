@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 FRAMES, WRITTEN = 3000, 224  # spectra of 10 ms, tokens
 PARAMETERS = 241_734_912  # of the released whisper-small
@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     import torch
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-    from coopsim.capture.models._step import check_parameters, training_step
+    from coopsim.record.capture.models._step import check_parameters, training_step
 
     config = WhisperConfig(
         vocab_size=51865,

@@ -6,7 +6,7 @@ the parameters, 12.5 GiB of the peak's 17.4 GiB. No schedule fits into less.
 
 from collections.abc import Callable
 
-from coopsim.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model, Setting
 
 SEQUENCE = 512
 DROPOUT = 0.1
@@ -17,7 +17,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens, in train mode."""
     from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
 
-    from coopsim.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._texts import build_language_model
 
     config = XLMRobertaConfig(
         vocab_size=250_002,

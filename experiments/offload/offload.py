@@ -14,13 +14,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from coopsim import prices
-from coopsim.figures import dots, memory_map, save, style
-from coopsim.phantom import profiles
-from coopsim.prices import Call, class_of
-from coopsim.progress import watch
-from coopsim.replay import replay, warm_up
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import watch
+from coopsim.cards import prices, profiles
+from coopsim.cards.prices import Call, class_of
+from coopsim.simulate.replay import replay, warm_up
+from coopsim.study.figures import dots, memory_map, save, style
+from coopsim.study.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from experiments.common import arguments
 from experiments.common.pages import DOCS, write_section

@@ -3,10 +3,10 @@
     python -m experiments.optimum.bounds [-j JOBS]             writes expected/bounds.csv, tables of docs/optimum.md
     python -m experiments.optimum.bounds --policies [-j JOBS]  replays the policies again, keeps the bounds
 
-At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/optimum), and what the third of
-three iterations in one arena costs (as in planned_gap.py; an iteration is all steps of the trace). A replay that costs
-twice the step without a budget is given up, as in policies/compare.py. All of it takes some minutes; replays go on
-where they were interrupted.
+At 0.9 to 0.3 of the peak, one budget each: what no schedule costs less than (coopsim/study/optimum), and what the third
+of three iterations in one arena costs (as in planned_gap.py; an iteration is all steps of the trace). A replay that
+costs twice the step without a budget is given up, as in policies/compare.py. All of it takes some minutes; replays go
+on where they were interrupted.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim import optimum
-from coopsim.progress import progress
-from coopsim.replay import warm_up
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import progress
+from coopsim.base.types import Outcome
+from coopsim.simulate.replay import warm_up
+from coopsim.study import optimum
+from coopsim.study.sweep import Grid, Processes, sweep
 from coopsim.trace import load
-from coopsim.types import Outcome
 from experiments.common.pages import wrapped, write_section
 from experiments.figures.draw.bounds import SHOWN as ON_PAGE
 from experiments.policies.compare import EXPECTED as SWEPT

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim import optimum, policies
-from coopsim.progress import progress
+from coopsim.base.progress import progress
+from coopsim.simulate import policies
+from coopsim.study import optimum
 from coopsim.trace import load_trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments

@@ -14,11 +14,11 @@ import sys
 
 import pandas as pd
 
-from coopsim import optimum
-from coopsim.link import Link
-from coopsim.optimum.gap import planned_step
-from coopsim.options import ReplayOptions
-from coopsim.progress import progress
+from coopsim.base.progress import progress
+from coopsim.cards.link import Link
+from coopsim.simulate.options import ReplayOptions
+from coopsim.study import optimum
+from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments

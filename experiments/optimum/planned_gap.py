@@ -3,7 +3,7 @@
     python -m experiments.optimum.planned_gap        writes expected/planned_gap.csv, and its sums in docs/optimum.md
 
 A policy that learns from the step before needs one: counted is the third step of three in one memory
-(coopsim/optimum/gap.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
+(coopsim/study/optimum/gap.py; `coopsim gap` shows it for one trace). The optimum is that of expected/gap.csv, proven
 there, of one step in a counter; an arena needs no less. Left out are traces without proven optimum, and cells that
 Foresight does not fit.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim.optimum.gap import planned_step
+from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import Trace, load_trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments

@@ -11,10 +11,10 @@ import os
 
 import pandas as pd
 
-from coopsim import tables
-from coopsim.progress import progress
-from coopsim.replay import warm_up
-from coopsim.sweep import Grid, Processes, Scan, feasibility_map
+from coopsim.base.progress import progress
+from coopsim.simulate.replay import warm_up
+from coopsim.study import tables
+from coopsim.study.sweep import Grid, Processes, Scan, feasibility_map
 from experiments.common import arguments
 from experiments.common.pages import write_section
 from experiments.figures.experiment import EXPECTED, ROOT

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim import tables
-from coopsim.capture import Job, capture
-from coopsim.progress import progress
-from coopsim.replay import warm_up
-from coopsim.sweep import Grid, Processes, Scan, feasibility_map, sweep
+from coopsim.base.progress import progress
+from coopsim.record.capture import Job, capture
+from coopsim.simulate.replay import warm_up
+from coopsim.study import tables
+from coopsim.study.sweep import Grid, Processes, Scan, feasibility_map, sweep
 from experiments.common import arguments
 from experiments.common.pages import DOCS, write_section
 

@@ -10,9 +10,9 @@ import os
 
 import pandas as pd
 
-from coopsim.progress import watch
-from coopsim.replay import warm_up
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import watch
+from coopsim.simulate.replay import warm_up
+from coopsim.study.sweep import Grid, Processes, sweep
 from experiments.common import arguments
 from experiments.common.pages import DOCS, write_section
 from experiments.figures.experiment import EXPECTED, ROOT

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from coopsim.progress import progress
-from coopsim.replay import replay
+from coopsim.base.progress import progress
+from coopsim.base.types import Action, Outcome
+from coopsim.simulate.replay import replay
 from coopsim.trace import Trace, load
-from coopsim.types import Action, Outcome
 from experiments.common import arguments
 from experiments.figures.experiment import EXPECTED
 from experiments.policies.compare import LIMIT

@@ -19,7 +19,7 @@ import lengths
 import rows
 from page import FITTED
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 HERE = Path(__file__).parent
 

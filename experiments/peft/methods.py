@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import page
 from rows import CARD
 
-from coopsim.files import replacing
-from coopsim.progress import note
-from coopsim.types import CoopsimError
+from coopsim.base.files import replacing
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from experiments.figures.draw.methods import KINDS
 from experiments.figures.experiment import EXPECTED, ROOT
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from coopsim.figures import save
+from coopsim.study.figures import save
 from experiments.common.pages import write_section
 from experiments.figures import pictures
 from experiments.figures.draw.methods import KINDS as METHOD_KINDS

@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 CARD = "l40s"
 TASKS = ("MetaMathQA", "image-gen")

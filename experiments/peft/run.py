@@ -29,9 +29,9 @@ import pandas as pd
 import rows
 from rows import Row
 
-from coopsim.files import replacing
-from coopsim.progress import note
-from coopsim.types import CoopsimError
+from coopsim.base.files import replacing
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from experiments.figures.experiment import EXPECTED, ROOT
 
 HERE = Path(__file__).parent

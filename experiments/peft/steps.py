@@ -2,8 +2,8 @@
 
     python experiments/peft/steps.py [--data DIR] [--parameters MU SIGMA] [ROW …]
 
-Some steps of each row run under `coopsim phantom run`; their requests are replayed (coopsim.longrun) for 5000 steps of
-lengths that are not published. These are drawn from one log-normal distribution of texts, as the comparison batches
+Some steps of each row run under `coopsim phantom run`; their requests are replayed (coopsim.run.longrun) for 5000 steps
+of lengths that are not published. These are drawn from one log-normal distribution of texts, as the comparison batches
 them: 80 texts, sorted from long to short, in 20 batches, with an emptied cache every ten steps. Its two parameters are
 fitted to mean and percentile of one row; all other rows are predicted. Generation every 250 steps is left out,
 and lengths are rounded to multiples of 8. Writes the rows that were asked for (default: all) to
@@ -25,14 +25,14 @@ import rows
 from page import FITTED
 from rows import Row
 
-from coopsim.files import replacing
-from coopsim.longrun.play import PEAK_RESERVED, RESERVED
-from coopsim.longrun.recorded import RecordedSteps
-from coopsim.longrun.run import Card, LongRun
-from coopsim.phantom import profiles
-from coopsim.progress import note
-from coopsim.script import Script, run
-from coopsim.types import CoopsimError
+from coopsim.base.files import replacing
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
+from coopsim.run import Script, run
+from coopsim.run.longrun.play import PEAK_RESERVED, RESERVED
+from coopsim.run.longrun.recorded import RecordedSteps
+from coopsim.run.longrun.run import Card, LongRun
 from experiments.figures.experiment import EXPECTED, ROOT
 
 HERE = Path(__file__).parent

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from coopsim import tables
-from coopsim.progress import progress
-from coopsim.replay import replay, warm_up
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import progress
+from coopsim.simulate.replay import replay, warm_up
+from coopsim.study import tables
+from coopsim.study.sweep import Grid, Processes, sweep
 from experiments.common.pages import write_section
 from experiments.policies import text as policies_text
 from experiments.policies.text import COMPARED, GROUPS

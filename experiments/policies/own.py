@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from coopsim import tables
-from coopsim.figures import save, style
-from coopsim.progress import note, watch
-from coopsim.replay import warm_up
-from coopsim.sweep import Grid, Processes, sweep
+from coopsim.base.progress import note, watch
+from coopsim.simulate.replay import warm_up
+from coopsim.study import tables
+from coopsim.study.figures import save, style
+from coopsim.study.sweep import Grid, Processes, sweep
 
 HERE = Path(__file__).parents[1]
 EXAMPLES = HERE.parent / "examples" / "policies"

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from coopsim.files import replacing
-from coopsim.types import CoopsimError
+from coopsim.base.files import replacing
+from coopsim.base.types import CoopsimError
 from experiments.figures.experiment import EXPECTED, HERE
 
 sys.path.insert(0, str(HERE / "xmem"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import readings
 
-from coopsim.phantom import profiles
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
 
 FILE = "timm_rtx3090.csv"
 CARD = "rtx-3090"

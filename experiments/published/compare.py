@@ -23,9 +23,9 @@ import histories
 import page
 import readings
 
-from coopsim.files import replacing
-from coopsim.progress import note
-from coopsim.types import CoopsimError
+from coopsim.base.files import replacing
+from coopsim.base.progress import note
+from coopsim.base.types import CoopsimError
 from experiments.figures.experiment import EXPECTED
 
 COLUMNS = ("kind", "source", "case", "error_percent", "right", "room_percent", "requests", "placed")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.advise.selfcheck import best
-from coopsim.snapshot import read as read_snapshot
-from coopsim.snapshot import require_history
-from coopsim.snapshot.requests import device_bytes, of_snapshot
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.fitting.advise.selfcheck import best
+from coopsim.trace.snapshot import read as read_snapshot
+from coopsim.trace.snapshot import require_history
+from coopsim.trace.snapshot.requests import device_bytes, of_snapshot
 
 
 @dataclass(frozen=True)

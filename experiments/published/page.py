@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import readings
 
-from coopsim.figures import save
-from coopsim.script.memory import TOO_CLOSE
+from coopsim.run.memory import TOO_CLOSE
+from coopsim.study.figures import save
 from experiments.common.pages import wrapped, write_section
 from experiments.figures import pictures
 from experiments.figures.experiment import EXPECTED, ROOT

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from typing import Any
 
 import table
 
-from coopsim.phantom import wheel
-from coopsim.script import Script, run
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.cards import wheel
+from coopsim.run import Script, run
 
 CARD, RANKS, ITERATIONS = "h100-80gb", 8, 12
 _END = re.compile(r"^={100}$", re.MULTILINE)

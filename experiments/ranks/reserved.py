@@ -10,7 +10,7 @@ from pathlib import Path
 
 import table
 
-from coopsim.script import Script, run
+from coopsim.run import Script, run
 
 CARD, RANKS, MODEL = "h100-80gb", 8, "llama-1b"
 EXPANDABLE = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from models import MODELS, STATE_BYTES
 
-from coopsim.script import Script, run
+from coopsim.run import Script, run
 
 CARD = "h100-80gb"
 WORLDS = (8, 16, 32, 64, 128)

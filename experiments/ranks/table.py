@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coopsim.files import replacing
+from coopsim.base.files import replacing
 
 
 def read(file: Path) -> list[dict[str, str]]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import table
 
-from coopsim.script import Script, run
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.run import Script, run
 
 CARD = "h100-80gb"
 #: Their cards are H100s with "96GB HBM2e", of which programs find 95 GiB (49.66 GiB are 52.28 %, torchtitan #1287).

@@ -20,8 +20,8 @@ from xml.etree import ElementTree
 
 from environment import make
 
-from coopsim import files
-from coopsim.progress import note
+from coopsim.base import files
+from coopsim.base.progress import note
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

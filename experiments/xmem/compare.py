@@ -24,9 +24,9 @@ import records
 import report
 import runs
 
-from coopsim.progress import progress
-from coopsim.text import table
-from coopsim.types import CoopsimError
+from coopsim.base.progress import progress
+from coopsim.base.text import table
+from coopsim.base.types import CoopsimError
 
 PINNED = {"torch": "2.6.0", "transformers": "4.51.3", "torchvision": "0.21.0"}
 

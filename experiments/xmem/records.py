@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coopsim.phantom import profiles
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
 
 
 @dataclass(frozen=True)

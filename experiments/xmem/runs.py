@@ -13,8 +13,10 @@ from typing import Any
 
 from records import Record
 
-from coopsim import observe, phantom, script
+from coopsim import phantom
+from coopsim import run as script
 from coopsim.phantom import build
+from coopsim.record import observe
 
 HERE = Path(__file__).parent
 PACKAGES = ("torch", "torchvision", "transformers")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coopsim.calibrate.parts import PARTS
-from coopsim.phantom import card_file, profiles
+from coopsim.cards import card_file, profiles
 from tests.conftest import Answer
 
 COMMAND = [sys.executable, "-m", "coopsim", "calibrate", "-o", "card.json", "--dry-run", "h100-80gb"]

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopsim import prices
 from coopsim.calibrate import fit_prices, grid_calls
 from coopsim.calibrate.grid_calls import Timed
-from coopsim.phantom import profiles
-from coopsim.prices import FREE
+from coopsim.cards import prices, profiles
+from coopsim.cards.prices import FREE
 from experiments.gpu import calls
 from experiments.gpu import fit_prices as shipped
 

@@ -1,8 +1,8 @@
 """The card of a card file, by what the card says of itself."""
 
 from coopsim.calibrate import profile
-from coopsim.phantom import card_file, profiles
-from tests.phantom import cards
+from coopsim.cards import card_file, profiles
+from tests.cards import card_files
 
 H100 = {
     "title": "NVIDIA H100 80GB HBM3",
@@ -30,7 +30,7 @@ def test_an_unknown_card() -> None:
     found = profile.of(H100 | own | {"shared_per_sm_kib": 100, "shared_optin_kib": 99}, 2100)
     assert (found["profile"], found["name"], found["bandwidth_gbs"]) == ("a40", "rtx-a6000", 768)
     assert 35 < found["fp32_tflops"] < 47
-    content = cards.content() | {"card": found}
+    content = card_files.content() | {"card": found}
     fields, _ = card_file.parse(card_file.text(content), "card.json", profiles._base)
     assert fields["title"] == "NVIDIA RTX A6000"
     assert fields["sms"] == 84

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopsim import prices
 from coopsim.calibrate import shapes
 from coopsim.calibrate.fit_prices import predict, prices_of
 from coopsim.calibrate.grid_calls import EVENTS_US, timed
-from coopsim.phantom import profiles
-from coopsim.prices import IEEE
+from coopsim.cards import prices, profiles
+from coopsim.cards.prices import IEEE
 
 
 def test_prices_are_found_again() -> None:

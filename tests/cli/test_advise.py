@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coopsim.fit.remedy import KEYS
-from coopsim.options import ReplayOptions
-from coopsim.phantom import profiles
-from coopsim.replay import measure
-from coopsim.text import human
+from coopsim.base.text import human
+from coopsim.cards import profiles
+from coopsim.fitting.remedy import KEYS
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.replay import measure
 from coopsim.trace import TraceBuilder, load, save
 from coopsim.trace.measure import bytes_at_peak, live_bytes, peak_bytes
 from tests.conftest import BERT, ROOT

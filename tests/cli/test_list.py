@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coopsim import policies
+from coopsim.simulate import policies
 
 
 def test_policies_say_what_they_do(coopsim: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coopsim import files
-from coopsim.types import CoopsimError
+from coopsim.base import files
+from coopsim.base.types import CoopsimError
 from tests.processes import session, until
 
 REPLAY = ("replay", "synth:chain", "--policy", "coop", "--budget", "80%", "--steps", "1")
@@ -85,7 +85,7 @@ POLICIES = {
 def test_policies_that_misbehave(kind: str, tmp_path: Path, coopsim: Any) -> None:
     text, field, said = POLICIES[kind]
     file = tmp_path / "own.py"
-    file.write_text(f"from coopsim.policies import Policy\n{text}\nP = Policy('p', 's', 's', {field})\n")
+    file.write_text(f"from coopsim.simulate.policies import Policy\n{text}\nP = Policy('p', 's', 's', {field})\n")
     code, out, err = coopsim("replay", "synth:chain", "--policy", f"{file}:P", "--budget", "70%", "--json")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert said in err
@@ -94,7 +94,7 @@ def test_policies_that_misbehave(kind: str, tmp_path: Path, coopsim: Any) -> Non
 def test_what_a_policy_prints_is_not_the_answer(tmp_path: Path, coopsim: Any) -> None:
     file = tmp_path / "own.py"
     file.write_text(
-        "from coopsim.policies import Policy\nprint('hello')\n"
+        "from coopsim.simulate.policies import Policy\nprint('hello')\n"
         "def f(c, r, b, h):\n    print('asked', b)\n    return c / b\nP = Policy('p', 's', 's', score=f)\n"
     )
     code, out, err = coopsim("replay", "synth:chain", "--policy", f"{file}:P", "--budget", "70%", "--json")
@@ -105,8 +105,8 @@ def test_what_a_policy_prints_is_not_the_answer(tmp_path: Path, coopsim: Any) ->
 
 
 def test_a_word_for_a_choice() -> None:
-    from coopsim.policies import Policy
-    from coopsim.types import Cost
+    from coopsim.base.types import Cost
+    from coopsim.simulate.policies import Policy
 
     assert Policy("p", "s", "s", cost="own").cost is Cost.OWN  # type: ignore[arg-type]
 

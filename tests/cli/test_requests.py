@@ -119,7 +119,7 @@ def test_no_case_file(coopsim, tmp_path: Path, text: str, says: str) -> None:
 
 @pytest.mark.slow
 def test_against_the_real_allocator(coopsim, tmp_path: Path) -> None:
-    """The installed torch's own library is asked; what it is asked by, tests/oracle tests."""
+    """The installed torch's own library is asked; what it is asked by, tests/study/oracle tests."""
     answer = coopsim("requests", "synth:unet:4", "--against", "torch==2.14.1", "--json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)

@@ -80,18 +80,18 @@ def test_a_word_would_be_found() -> None:
 
 #: Words in the code that are something else there: where, which, and what they are.
 IN_CODE = (
-    ("coopsim/script/ranks/", r"scatters?", "the collective"),
-    ("coopsim/prices.py", r"scatter", "the op"),
+    ("coopsim/run/ranks/", r"scatters?", "the collective"),
+    ("coopsim/cards/prices.py", r"scatter", "the op"),
     ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
-    ("coopsim/prices.py", r"scatters?", "ops of PyTorch's"),
-    ("coopsim/kernel/jit.py", r"home", "the folder of the user's files"),
-    ("coopsim/oracle/build.py", r"home|_home", "the folder of the user's files"),
-    ("coopsim/allocators/caching/rounding.py", r"rounds?", "of numbers"),
-    ("coopsim/simrd/scores.py", r"rounds?", "of numbers"),
-    ("coopsim/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
-    ("coopsim/figures/cells.py", r"FIXED", "roles that never move"),
-    ("coopsim/advise/failure.py", r"the other way round", "an idiom"),
-    ("coopsim/timeline/params.py", r"wall ns", "wall-clock time"),
+    ("coopsim/cards/prices.py", r"scatters?", "ops of PyTorch's"),
+    ("coopsim/simulate/kernel/jit.py", r"home", "the folder of the user's files"),
+    ("coopsim/study/oracle/build.py", r"home|_home", "the folder of the user's files"),
+    ("coopsim/simulate/allocators/caching/rounding.py", r"rounds?", "of numbers"),
+    ("coopsim/simulate/simrd/scores.py", r"rounds?", "of numbers"),
+    ("coopsim/study/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
+    ("coopsim/study/figures/cells.py", r"FIXED", "roles that never move"),
+    ("coopsim/fitting/advise/failure.py", r"the other way round", "an idiom"),
+    ("coopsim/simulate/timeline/params.py", r"wall ns", "wall-clock time"),
 )
 CODE = sorted((ROOT / "coopsim").rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

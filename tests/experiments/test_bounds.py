@@ -6,9 +6,9 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from coopsim.optimum.gap import planned_step
+from coopsim.base.types import Outcome
+from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import load
-from coopsim.types import Outcome
 from tests.conftest import ROOT
 
 HERE = ROOT / "experiments"

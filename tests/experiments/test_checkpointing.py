@@ -6,11 +6,11 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from coopsim.options import ReplayOptions
-from coopsim.replay import measure
+from coopsim.base.types import Role
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.replay import measure
 from coopsim.trace import TraceBuilder
 from coopsim.trace.synth import make
-from coopsim.types import Role
 from tests.conftest import ROOT
 
 HERE = ROOT / "experiments"

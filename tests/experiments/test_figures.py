@@ -10,9 +10,9 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 from tests.conftest import ROOT
-from tests.figures.drawn import texts_are_inside_and_apart
+from tests.study.figures.drawn import texts_are_inside_and_apart
 
 HERE = ROOT / "experiments"
 NAMES = sorted(path.stem for path in (HERE / "figures").glob("*.toml"))
@@ -53,7 +53,7 @@ def call(run: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, *words:
 def test_every_file_is_an_experiment(run: ModuleType, name: str) -> None:
     from coopsim.cli import grid
     from coopsim.cli.parser import build
-    from coopsim.sweep import grid_file
+    from coopsim.study.sweep import grid_file
 
     experiment = run.experiments()[name]
     assert experiment.figure["draw"] in run.pictures.PICTURES

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 from tests.conftest import ROOT
 
 HERE = ROOT / "experiments" / "peft"

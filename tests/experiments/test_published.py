@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 from tests.conftest import ROOT
-from tests.snapshot.history import History
+from tests.trace.snapshot.history import History
 
 CARD = 24259 << 20
 

@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 
 from coopsim import cli
+from coopsim.cards import profiles
 from coopsim.cli.parser import build
-from coopsim.observe import tested
-from coopsim.phantom import profiles
+from coopsim.record.observe import tested
 from tests.conftest import ROOT
 
 HERE = ROOT / "experiments" / "versions"
@@ -92,7 +92,7 @@ def test_what_it_lacks_is_looked_up(
     installed = tmp_path / "torch-2.99.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.99.0\n")
-    lacks = "from coopsim.observe import private\nprivate.known('torch._C._never_there', 'nothing works')\n"
+    lacks = "from coopsim.record.observe import private\nprivate.known('torch._C._never_there', 'nothing works')\n"
     (tmp_path / "sitecustomize.py").write_text(lacks)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

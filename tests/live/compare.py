@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 import coopsim.live
-from coopsim.link import Link
+from coopsim.cards.link import Link
 from coopsim.live.budget import OFFERED
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.session import TrainingSession
-from coopsim.options import ReplayOptions
+from coopsim.simulate.options import ReplayOptions
 from tests.live.programs import PROGRAMS
 
 STEPS = 9

@@ -15,7 +15,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Plan
 from coopsim.live.session import TrainingSession
-from coopsim.observe.extension import Extension
+from coopsim.record.observe.extension import Extension
 from tests.live.compare import FastHost, bits, plain
 from tests.live.programs import PROGRAMS
 

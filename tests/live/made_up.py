@@ -22,7 +22,7 @@ from coopsim.live.signatures import Signature
 from coopsim.live.state import Context
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
-from coopsim.observe import effects
+from coopsim.record.observe import effects
 
 KIB = 1024
 ATEN = torch.ops.aten

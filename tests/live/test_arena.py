@@ -94,7 +94,7 @@ def test_requests_go_where_the_plan_has_them(child: Runner) -> None:
 
 
 RECORDED = """
-from coopsim.observe.storages import Storage
+from coopsim.record.observe.storages import Storage
 from coopsim.live.arena.library import of_op
 log = [(0, 512), (1024, 2048), (8192, 4096), (1024, 0)]  # the second is given back, the third is not
 answer(of_op(log, 1 << 40, [Storage(0, 512, 1 << 40)]))

@@ -71,7 +71,7 @@ def test_a_torch_without_cuda_has_none_and_says_so(child: Runner) -> None:
     assert child("""
 import json, torch
 torch.version.cuda = None
-from coopsim.script.running import plugin
+from coopsim.run.launch import plugin
 made = plugin.make("coopsim.live.guest", json.dumps({"memory": "1GiB", "arena_bytes": 1 << 30}))
 made.begin(None)
 answer(made.end()["no_arena"])

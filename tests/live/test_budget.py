@@ -8,7 +8,7 @@ BEGIN = """
 import torch
 from torch import nn
 import coopsim.live
-from coopsim.types import CoopsimError
+from coopsim.base.types import CoopsimError
 from tests.live.programs import net, batch, plain
 def said(call):
     try: call()
@@ -54,7 +54,7 @@ answer([*found, budget.session.failure])
 
 def test_amounts_that_are_none(child: Runner) -> None:
     texts = ["8", "8GO", "-3GiB", "120 %%"]
-    program = "from coopsim.types import CoopsimError\nfound = []\n"
+    program = "from coopsim.base.types import CoopsimError\nfound = []\n"
     program += (
         f"for text in {texts!r}:\n  try: coopsim.live.Budget(text)\n  except CoopsimError as e: found.append(str(e))\n"
     )

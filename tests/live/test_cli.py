@@ -111,7 +111,7 @@ def test_compiled_programs_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("child")
 def test_fsdp2_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = str(ROOT / "tests/script/ranks/scripts/fsdp2.py")
+    job = str(ROOT / "tests/run/ranks/scripts/fsdp2.py")
     for key, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost"}.items():
         monkeypatch.setenv(key, value)
     with socket.socket() as free:

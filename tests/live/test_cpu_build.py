@@ -13,7 +13,7 @@ CPU_PYTHON = os.environ.get("COOPSIM_CPU_PYTHON")
 TRAP = """
 import torch
 from coopsim.live import emptied
-from coopsim.observe import torch_private
+from coopsim.record.observe import torch_private
 has = torch_private.has
 torch_private.has = lambda path: "data_ptr" not in path and has(path)
 emptied.check()

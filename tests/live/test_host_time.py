@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coopsim.base.types import Action
 from coopsim.live import prices
 from coopsim.live.host_time import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time
-from coopsim.types import Action
 
 
 class _Trace:

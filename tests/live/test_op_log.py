@@ -6,8 +6,8 @@ IMPORT = """
 import torch
 from coopsim.live import device
 from coopsim.live.op_log import StepRecorder
-from coopsim.observe import effects
-from coopsim.types import Role
+from coopsim.record.observe import effects
+from coopsim.base.types import Role
 from tests.live.made_up import ATEN, MUL, NEG, SUB, parts
 step = parts()
 ledger = step.context.residency.ledger
@@ -59,9 +59,9 @@ def test_values_that_may_be_read_late_are_held(child: Runner) -> None:
     text = """
 from coopsim.live.plan import HOLD
 from coopsim.live.op_log import _hold_to_the_end
-from coopsim.observe.recording import Free, Op, Recording
-from coopsim.observe.storages import Storage
-from coopsim.types import Phase
+from coopsim.record.observe.recording import Free, Op, Recording
+from coopsim.record.observe.storages import Storage
+from coopsim.base.types import Phase
 tensors = run(MUL, x, 2), run(NEG, x)
 recorder.end(learn=False)
 recording = recorder.recorded

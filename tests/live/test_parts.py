@@ -9,7 +9,7 @@ import copy
 import torch
 from torch import nn
 from coopsim.live.parts import Parts
-from coopsim.observe.torch_private import TorchDispatchMode
+from coopsim.record.observe.torch_private import TorchDispatchMode
 from tests.live.compare import bits
 
 class Sizes(TorchDispatchMode):

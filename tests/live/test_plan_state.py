@@ -11,8 +11,8 @@ from coopsim.live.ladder import Judgement, StepTook, judge
 from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate, Failure, Followed, Last, OnTrial, PlanState, Valid
 from coopsim.live.signatures import KnownSignatures, Signature
-from coopsim.schedule import Schedule
 from coopsim.trace import Trace
+from coopsim.trace.schedule import Schedule
 
 SCHEDULE, PLAN, OTHER = cast("Schedule", object()), cast("Plan", object()), cast("Plan", object())
 FIRST = Candidate(1, SCHEDULE)

@@ -15,7 +15,7 @@ from tests.live.command import called
 PROGRAM = str(Path(__file__).parent / "scripts" / "priced.py")
 TIMED = """
 import torch
-from coopsim.observe.timing import StepTimes, empty_ns
+from coopsim.record.observe.timing import StepTimes, empty_ns
 from coopsim.phantom.control import Control
 control, x = Control(), torch.ones(1000, device="cuda")
 def op(ns, host_ns=0):

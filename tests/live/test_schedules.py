@@ -2,14 +2,14 @@
 
 import pytest
 
-from coopsim.link import Link
+from coopsim.base.types import MIB, Action, Role
+from coopsim.cards.link import Link
 from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import COLD
 from coopsim.live.plan import HOLD
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
-from coopsim.types import MIB, Action, Role
 
 
 @pytest.mark.parametrize(("has", "overhead"), [(False, 1.0), (True, 1.3)])
@@ -51,7 +51,7 @@ def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
     option = link if isinstance(link, str) else ""
     with pytest.MonkeyPatch.context() as patch:
         if isinstance(link, Link):
-            patch.setattr("coopsim.link.find", lambda *_: link)
+            patch.setattr("coopsim.cards.link.find", lambda *_: link)
         schedule = schedules.find(trace, "foresight-offline", 16 * MIB, Hosting(option), ops)
     (found,) = {row[0] for row in schedule.rows()} & {Action.OFFLOAD, Action.RECOMPUTE}
     return found

@@ -8,7 +8,7 @@ from tests.live.names import NAMES
 IMPORT = """
 import torch
 from coopsim.live.spilling import Spilling
-from coopsim.observe import effects
+from coopsim.record.observe import effects
 from tests.live.made_up import ATEN, KIB, parts
 step = parts()
 step.context.runner.keeps_calls = True

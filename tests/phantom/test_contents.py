@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.script.command import report_of
+from tests.run.command import report_of
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
 MIB = 1 << 20
@@ -160,7 +160,7 @@ answer([host.is_pinned(), host.sum().item(), middle.sum().item(), host[1, 6].ite
 MANAGED = """
 import ctypes
 import torch
-from coopsim.phantom import wheel
+from coopsim.cards import wheel
 lib = ctypes.CDLL(f"libcudart.so.{wheel.find().cuda.partition('.')[0]}")
 def managed(n):
     p = ctypes.c_void_p()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.observe import accumulation
 from tests.phantom.cuda12 import PYTHON, on_cuda12
+from tests.record.observe import accumulation
 
 pytestmark = pytest.mark.skipif(not PYTHON, reason="COOPSIM_CUDA12_PYTHON names no Python with torch for CUDA 12")
 

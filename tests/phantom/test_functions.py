@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom import build, functions, wheel
+from coopsim.cards import wheel
+from coopsim.phantom import build, functions
 from coopsim.phantom.functions import Function, Output
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from coopsim.phantom import build, compilers, install, wheel
-from coopsim.phantom.errors import NoCudaTorchError
+from coopsim.cards import wheel
+from coopsim.cards.errors import NoCudaTorchError
+from coopsim.phantom import build, compilers, install
 
 
 @pytest.fixture

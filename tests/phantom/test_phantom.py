@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom import build, profiles, wheel
+from coopsim.cards import profiles, wheel
+from coopsim.phantom import build
 
 GIB = 2**30
 
@@ -32,8 +33,8 @@ def test_unknown_card_has_near_matches() -> None:
 
 def test_nothing_imports_torch_in_the_parent() -> None:
     text = (
-        "import sys, coopsim.capture, coopsim.phantom; from coopsim.capture import models\n"
-        "assert models.names() and coopsim.phantom.profiles.names()\n"
+        "import sys, coopsim.record.capture, coopsim.phantom; from coopsim.record.capture import models\n"
+        "assert models.names() and coopsim.cards.profiles.names()\n"
         "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", text]).returncode == 0
@@ -54,7 +55,7 @@ def test_property_layouts_of_cuda_12_and_13(on_phantom) -> None:
     """Offsets as the real headers give them (offsetof in driver_types.h of CUDA 12.4 and 13.0)."""
     text = """
 import ctypes
-from coopsim.phantom import wheel
+from coopsim.cards import wheel
 lib = ctypes.CDLL(f"libcudart.so.{wheel.find().cuda.partition('.')[0]}")
 found = []
 for name, sms, threads, l2, shared, optin in (

@@ -4,14 +4,14 @@ import random
 
 import numpy as np
 
-from coopsim.allocators.caching.api import CachingAllocator
-from coopsim.kernel.rows import ALLOCATE, EMPTY, FREE
+from coopsim.simulate.allocators.caching.api import CachingAllocator
+from coopsim.trace.request_rows import ALLOCATE, EMPTY, FREE
 
 MIB = 1 << 20
 
 PROGRAM = """
 import ctypes
-from coopsim.phantom import wheel
+from coopsim.cards import wheel
 runtime = ctypes.CDLL(f"libcudart.so.{wheel.find().cuda.partition('.')[0]}")
 driver = ctypes.CDLL("libcuda.so.1")
 def malloc(nbytes):

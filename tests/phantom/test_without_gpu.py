@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom.wheel import Wheel
+from coopsim.cards.wheel import Wheel
 
 
 @pytest.mark.parametrize("reason", ["not Linux", "a build without CUDA"])

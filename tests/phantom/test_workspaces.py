@@ -17,7 +17,7 @@ from coopsim import phantom
 from coopsim.phantom import build
 from coopsim.phantom.workspaces import by_rule
 from tests.conftest import ROOT
-from tests.script.command import phantom_run
+from tests.run.command import phantom_run
 
 (GRID,) = (ROOT / "experiments" / "gpu" / "results").glob("nvidia-h100-80gb-hbm3-*/grid.csv")
 SMS = 132

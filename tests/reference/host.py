@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from coopsim.link import Link
-from coopsim.types import Cost, Lose, OffloadState
+from coopsim.base.types import Cost, Lose, OffloadState
+from coopsim.cards.link import Link
 from tests.reference.program import KEPT_ROLES, Program
 from tests.reference.score import Scorer, back
 from tests.reference.values import Value

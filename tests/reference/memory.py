@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coopsim.types import Placement, SmallArea
+from coopsim.base.types import Placement, SmallArea
 from tests.reference.values import Value
 
 SMALL_AREA, SMALL = 10 << 20, 10 << 10  # bytes; for requests of up to so many

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.kernel.state import HOST_AT, OFFLOADABLE
-from coopsim.options import ReplayOptions
-from coopsim.planning.make import make
-from coopsim.planning.request import Copying, IterationStart, PlanRequest, copies, offloadable
+from coopsim.base.types import OffloadState
+from coopsim.simulate.kernel.state import HOST_AT, OFFLOADABLE
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.planning.make import make
+from coopsim.simulate.planning.request import Copying, IterationStart, PlanRequest, copies, offloadable
 from coopsim.trace import Trace
-from coopsim.types import OffloadState
 from tests.reference.host import Host
 from tests.reference.program import Program
 from tests.reference.values import Value

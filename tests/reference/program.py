@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from coopsim.base.types import InPlace, Phase, Pinning, Release, Role
 from coopsim.trace import Trace
-from coopsim.types import InPlace, Phase, Pinning, Release, Role
 from tests.reference.values import NEVER, Op, Value
 
 GRANULE = {"arena": 512, "counter": 1}

@@ -5,9 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from coopsim.link import Link
-from coopsim.trace import Trace
-from coopsim.types import (
+from coopsim.base.types import (
     Action,
     Cost,
     Dead,
@@ -23,6 +21,8 @@ from coopsim.types import (
     Release,
     Search,
 )
+from coopsim.cards.link import Link
+from coopsim.trace import Trace
 from tests.reference.counting import References
 from tests.reference.host import Host, offloadable
 from tests.reference.memory import Arena, Counter

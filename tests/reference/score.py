@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from coopsim.types import Cost, Divisor, Recency
+from coopsim.base.types import Cost, Divisor, Recency
 from tests.reference.memory import Arena, Counter
 from tests.reference.values import Value
 

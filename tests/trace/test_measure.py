@@ -4,9 +4,9 @@ from collections import Counter
 
 from hypothesis import given
 
+from coopsim.base.types import Role
 from coopsim.trace import Trace
 from coopsim.trace.measure import bytes_at_peak, live_bytes, live_bytes_by_role
-from coopsim.types import Role
 from tests.strategies import traces
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from coopsim.replay import replay
+from coopsim.base.types import Action, CoopsimError, Phase, Role
+from coopsim.simulate.replay import replay
+from coopsim.study.validate import validate
 from coopsim.trace import Trace, check
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import MIB, NAMES, chain, holes, make, tree, unet
-from coopsim.types import Action, CoopsimError, Phase, Role
-from coopsim.validate import validate
 
 
 @pytest.mark.parametrize("weight", [0, 4096])

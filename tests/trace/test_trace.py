@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from coopsim import schedule as schedules
-from coopsim.replay import replay
+from coopsim.base.types import CoopsimError, Phase, Role
+from coopsim.simulate.replay import replay
 from coopsim.trace import SCHEMA_VERSION, Ragged, Trace, TraceBuilder, check, load, load_trace, save
-from coopsim.trace.check import TraceError
+from coopsim.trace import schedule as schedules
+from coopsim.trace.checks import TraceError
 from coopsim.trace.named import shipped
 from coopsim.trace.synth import chain, unet
-from coopsim.types import CoopsimError, Phase, Role
 from tests.strategies import traces
 
 

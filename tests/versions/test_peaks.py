@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coopsim import trace
-from coopsim.capture import Job, capture
+from coopsim.record.capture import Job, capture
 from experiments.gpu import names, peaks
 from experiments.gpu.peaks_again import again
 from tests.conftest import ROOT

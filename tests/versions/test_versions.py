@@ -15,11 +15,11 @@ from types import ModuleType
 
 import pytest
 
-from coopsim.fit import apply
-from coopsim.fit.remedies import checkpointing
-from coopsim.observe.tested import TORCH
+from coopsim.fitting import apply
+from coopsim.fitting.remedies import checkpointing
+from coopsim.record.observe.tested import TORCH
 from tests.conftest import ROOT, Recorder, Runner
-from tests.fit.made import too_large
+from tests.fitting.made import too_large
 from tests.live.command import SCRIPT, live
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
@@ -119,7 +119,7 @@ def test_storages_end(on_phantom: Runner) -> None:
 def test_compiled() -> None:
     """Inductor compiles a script that is watched, which trains."""
     command = [sys.executable, "-m", "coopsim", "phantom", "run", "--json", "--"]
-    script = ROOT / "tests/script/scripts/compiled.py"
+    script = ROOT / "tests/run/scripts/compiled.py"
     environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
     done = subprocess.run([*command, str(script), "inductor"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,17 @@ def test_compiled() -> None:
 def test_allocator() -> None:
     """The simulated caching allocator answers as this version's own library."""
     version = metadata.version("torch").partition("+")[0]
-    command = [sys.executable, "-m", "tests.oracle.fuzz", "--torch", version, "--requests", "1000", "--confs", "50"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.study.oracle.fuzz",
+        "--torch",
+        version,
+        "--requests",
+        "1000",
+        "--confs",
+        "50",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout
     assert int(done.stdout.splitlines()[-1].split()[0]) > 60_000, done.stderr
@@ -139,7 +149,7 @@ def test_allocator() -> None:
 def test_ranks() -> None:
     """A rank of DDP over NCCL trains, the others imitated."""
     command = [sys.executable, "-m", "coopsim", "phantom", "run", "--json", "--", "torchrun", "--nproc-per-node", "4"]
-    done = subprocess.run([*command, str(ROOT / "tests/script/ranks/scripts/ddp.py")], capture_output=True, text=True)
+    done = subprocess.run([*command, str(ROOT / "tests/run/ranks/scripts/ddp.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["outcome"], found["world_size"], found["steps"] > 0) == ("ok", 4, True)

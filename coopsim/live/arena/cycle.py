@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.planner.items import Items, lower_bound
+from coopsim.simulate.packing.items import Items, lower_bound
 
 Ints = NDArray[np.int64]
 

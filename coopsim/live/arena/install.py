@@ -10,9 +10,9 @@ import torch
 
 from coopsim.live.arena import library
 from coopsim.live.arena.library import ARENA, Arena
-from coopsim.observe import torch_private
-from coopsim.observe.extension import NoExtensionError
-from coopsim.observe.torch_private import device_index
+from coopsim.record.observe import torch_private
+from coopsim.record.observe.extension import NoExtensionError
+from coopsim.record.observe.torch_private import device_index
 
 _BYTES = ("allocated", "reserved", "active", "requested", "inactive_split")
 _COUNTS = ("allocation", "segment", "active", "inactive_split")

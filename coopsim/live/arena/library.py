@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from coopsim.observe.extension import Extension, NoExtensionError
-from coopsim.observe.request_order import encode
-from coopsim.observe.storages import Storage
+from coopsim.record.observe.extension import Extension, NoExtensionError
+from coopsim.record.observe.request_order import encode
+from coopsim.record.observe.storages import Storage
 
 ARENA = Extension("arena", "coopsim.live.arena", ["arena.cpp"], ["-lc10", "-ldl"])
 

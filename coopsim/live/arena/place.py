@@ -12,10 +12,10 @@ import numpy as np
 
 from coopsim.live.arena.cycle import Ints, cycle_of
 from coopsim.live.arena.requests import GRANULE, TO_THE_END, Requests
-from coopsim.planner.exact import FOUND, ExactSearch
-from coopsim.planner.fit import fit, height
-from coopsim.planner.items import Items, lower_bound
-from coopsim.planner.sections import Keys, sections
+from coopsim.simulate.packing.exact import FOUND, ExactSearch
+from coopsim.simulate.packing.fit import fit, height
+from coopsim.simulate.packing.items import Items, lower_bound
+from coopsim.simulate.packing.sections import Keys, sections
 from coopsim.trace import Trace
 
 _WORK = (1.25, 40)  #: placements per request that a search may try; successful searches hardly turn back
@@ -170,7 +170,7 @@ def _largest(items: Items) -> Ints:
 
 
 def _rows(offset: Ints, nbytes: Ints, start: Ints, until: Ints, those: Any) -> Ints:
-    """Rows (offset, end, until, from) of the requests in `those`, as planner.fit takes obstacles."""
+    """Rows (offset, end, until, from) of the requests in `those`, as packing.fit takes obstacles."""
     return np.stack([offset[those], (offset + nbytes)[those], until[those], start[those]], axis=1)
 
 

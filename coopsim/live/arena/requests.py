@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
 from coopsim.live.plan import STAYS, Plan, Row
+from coopsim.study.validate.values import Value
 from coopsim.trace import Trace
-from coopsim.validate.values import Value
 
 GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over

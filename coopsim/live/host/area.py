@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import torch
 
-from coopsim.observe.torch_private import DisableTorchDispatch, current_device, raw_stream
+from coopsim.base.text import human
 from coopsim.phantom.control import is_phantom
-from coopsim.text import human
+from coopsim.record.observe.torch_private import DisableTorchDispatch, current_device, raw_stream
 
 OUT, BACK = 0, 1  #: directions: to the host, from the host
 

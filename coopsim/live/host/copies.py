@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from coopsim.live.host.area import BACK, OUT, HostArea, Mark
-from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from coopsim import link as links
-from coopsim import policies
-from coopsim.options import ReplayOptions
-from coopsim.policies import Policy
-from coopsim.types import CoopsimError, Lose
+from coopsim.base.types import CoopsimError, Lose
+from coopsim.cards import link as links
+from coopsim.simulate import policies
+from coopsim.simulate.options import ReplayOptions
+from coopsim.simulate.policies import Policy
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Whether plans may offload, how much, and why not; and the host's memory that is reserved for it."""
 
+from coopsim.base.text import human
 from coopsim.live.host import hosting
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Plan
-from coopsim.policies import Policy
-from coopsim.text import human
+from coopsim.simulate.policies import Policy
 
 
 class Offloading:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coopsim.planner.fit import fit, height
-from coopsim.planner.items import Items
-from coopsim.types import Action
-from coopsim.validate.values import Value
+from coopsim.base.types import Action
+from coopsim.simulate.packing.fit import fit, height
+from coopsim.simulate.packing.items import Items
+from coopsim.study.validate.values import Value
 
 _ALIGNMENT = 512  #: bytes, of a copy in the host's area
 _RUNS = (Action.COMPUTE, Action.RECOMPUTE)

@@ -12,8 +12,8 @@ from coopsim.live.host.area import host_memory
 from coopsim.live.host.copies import Allocate, bytes_of
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages, Value
-from coopsim.observe import roles
-from coopsim.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe import roles
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 
 class Spilled:

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from coopsim.figures import style
+from coopsim.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.figures import style
+from coopsim.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

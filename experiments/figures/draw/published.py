@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.figures import style
-from coopsim.script.memory import TOO_CLOSE
+from coopsim.run.memory import TOO_CLOSE
+from coopsim.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from coopsim.figures import style
+from coopsim.study.figures import style
 from experiments.paper.recomputed import BOUNDS, KINDS, POLICIES, RATIO
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from coopsim import tables
-from coopsim.figures import style
+from coopsim.study import tables
+from coopsim.study.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

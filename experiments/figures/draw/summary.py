@@ -5,7 +5,7 @@ Beside them plain gradient checkpointing, from expected/checkpointed.csv (checkp
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.figures import style
+from coopsim.study.figures import style
 from experiments.figures.experiment import EXPECTED
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
 
-from coopsim.capture import models
+from coopsim.record.capture import models
 
 _COUNTERS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free")
 _MOST = 14  #: rows of a profile

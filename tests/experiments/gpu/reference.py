@@ -14,12 +14,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from coopsim.observe import costs, effects, recorder, roles
-from coopsim.observe.temporaries import History
-from coopsim.phantom import profiles
-from coopsim.replay import replay
+from coopsim.cards import profiles
+from coopsim.record.observe import costs, effects, recorder, roles
+from coopsim.record.observe.temporaries import History
+from coopsim.simulate.replay import replay
+from coopsim.study.validate import validate
 from coopsim.trace.measure import peak_bytes
-from coopsim.validate import validate
 from experiments.gpu import execute, program, stage_execute
 
 POLICIES = ("foresight", "coop", "dtr-oneflow", "dte-oneflow", "lru")
@@ -40,7 +40,7 @@ effects.tensors = recorder.tensors = roles.tensors = tensors  # the recorder loo
 
 
 class Cpu:
-    """Stands for the device (coopsim/observe/device.py)."""
+    """Stands for the device (coopsim/record/observe/device.py)."""
 
     def __init__(self) -> None:
         self.history = History(available=False)

@@ -1,6 +1,6 @@
 """The card file that coopsim ships is the one that the results make."""
 
-from coopsim.phantom import card_file
+from coopsim.cards import card_file
 from experiments.gpu.card_file import FOLDER, OUT, content
 
 

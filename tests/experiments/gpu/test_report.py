@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopsim import trace as traces
-from coopsim.phantom import profiles
+from coopsim.cards import profiles
 from coopsim.trace import Ragged, Trace
 from experiments.gpu import compare, executed, figures, lived, names, peaks, report, roofline, tables
 from tests.conftest import ROOT

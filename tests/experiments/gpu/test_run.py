@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
+from coopsim.cards import wheel
 from coopsim.cli.parser import build as parser
-from coopsim.phantom import build, wheel
+from coopsim.phantom import build
 from coopsim.trace.file import read_parquet
 from experiments.gpu import live_cases, names, pack, run, slim_torch, stage_calibrate, stage_live, stage_peaks
 from experiments.gpu.run import Runner

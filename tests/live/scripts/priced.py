@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from coopsim.cards import profiles
 from coopsim.live import Budget, device, session
-from coopsim.observe.costs import OpCostModel
-from coopsim.phantom import profiles
 from coopsim.phantom.control import Control
+from coopsim.record.observe.costs import OpCostModel
 
 device.is_timed = lambda _type: "events" in sys.argv  # type: ignore[assignment]
 

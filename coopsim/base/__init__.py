@@ -1,0 +1,1 @@
+"""What every room uses: the vocabulary with its units, errors, files, text, progress, budgets."""

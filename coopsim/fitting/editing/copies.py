@@ -1,0 +1,63 @@
+"""Copy the user's script with the lines of a remedy in it, to run the copy in its place."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from coopsim.fitting.editing import texts as sources
+
+_MOST = 10_000  #: files beside the script, at most: each takes a link
+_CACHE = "__pycache__"
+
+
+def can_copy(command: tuple[str, ...], texts: Mapping[str, str]) -> bool:
+    """Return whether the script of a command can be copied, with other `texts` of files, by path (copied).
+
+    The command must name a script (a word that ends in .py), the files must be in the script's folder, and that must
+    not have too many files.
+    """
+    script = _script(command)
+    if script is None:
+        return False
+    beside = Path(script).resolve().parent
+    return all(Path(file).resolve().is_relative_to(beside) for file in texts) and len(os.listdir(beside)) <= _MOST
+
+
+@contextmanager
+def copied(command: tuple[str, ...], texts: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Within the context, give the command for a copy of the script in which files have these `texts`, by path.
+
+    It is the command itself if the script cannot be copied (can_copy). The copy is a folder of links to what is beside
+    the script, with real folders only where a file within differs. The script itself is copied, as Python would import
+    from the folder of a link's target.
+    """
+    script = _script(command)
+    if script is None or not can_copy(command, texts):
+        yield command
+        return
+    beside = Path(script).resolve().parent
+    wanted = {Path(script).resolve(): sources.read(script)}
+    wanted |= {Path(file).resolve(): text for file, text in texts.items()}
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        _mirror(beside, Path(folder), wanted)
+        copy = str(Path(folder, Path(script).resolve().name))
+        yield tuple(copy if word == script else word for word in command)
+
+
+def _script(command: tuple[str, ...]) -> str | None:
+    return next((word for word in command if word.endswith(".py") and Path(word).is_file()), None)
+
+
+def _mirror(folder: Path, to: Path, texts: Mapping[Path, str]) -> None:
+    """Link everything in a folder to another, except the files in `texts`, which are written."""
+    for entry in folder.iterdir():
+        place = to / entry.name
+        if entry in texts:
+            place.write_bytes(sources.encoded(entry, texts[entry]))
+        elif any(file.is_relative_to(entry) for file in texts):
+            place.mkdir()
+            _mirror(entry, place, texts)
+        elif entry.name != _CACHE:  # Python writes compiled files there
+            place.symlink_to(entry)

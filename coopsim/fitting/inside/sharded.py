@@ -1,0 +1,84 @@
+"""Survey and change how a script shards its modules with FSDP."""
+
+import functools
+import inspect
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+
+from coopsim.fitting.changes import Changes
+from coopsim.run.probes.imports import after_import
+from coopsim.run.probes.places import is_own
+
+#: Strategies of FSDP1 that keep layers gathered from the forward to the backward pass → the like that do not.
+_KEEPS = {"SHARD_GRAD_OP": "FULL_SHARD", "_HYBRID_SHARD_ZERO2": "HYBRID_SHARD"}
+_WRAPS = "torch.distributed.fsdp."
+
+
+class Sharded:
+    """Surveys the calls of FullyShardedDataParallel and fully_shard, and changes their arguments as `changes` say."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._calls: list[dict[str, Any]] = []
+        after_import("torch.distributed.fsdp", self._imported)
+
+    def found(self) -> list[dict[str, Any]]:
+        """Return each call once, in the form of survey.Sharding, for the report; a library's call has the file ""."""
+        return [dict(call) for call in dict.fromkeys(tuple(call.items()) for call in self._calls)]
+
+    def _imported(self, module: ModuleType) -> None:
+        self._first(module)
+        self._second(module)
+
+    def _first(self, module: ModuleType) -> None:
+        changes, original = self._changes, module.FullyShardedDataParallel.__init__
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def init(*args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            said = bound.arguments
+            strategy = getattr(said["sharding_strategy"], "name", "")
+            self._call(
+                sys._getframe(1),
+                type="FullyShardedDataParallel",
+                keeps=_KEEPS.get(strategy, ""),
+                unlimited=not said["limit_all_gathers"],
+                ahead=tuple(name for name in ("backward_prefetch", "forward_prefetch") if said[name]),
+            )
+            if changes.reshard and strategy in _KEEPS:
+                said["sharding_strategy"] = module.ShardingStrategy[_KEEPS[strategy]]
+            if changes.limit_gathers:
+                said["limit_all_gathers"] = True
+            if changes.no_prefetch:
+                said["backward_prefetch"], said["forward_prefetch"] = None, False
+            original(*bound.args, **bound.kwargs)
+
+        module.FullyShardedDataParallel.__init__ = init
+
+    def _second(self, module: ModuleType) -> None:
+        if not hasattr(module, "fully_shard"):  # before 2.6
+            return
+        changes, original = self._changes, module.fully_shard
+
+        @functools.wraps(original)
+        def fully_shard(sharded: Any, **options: Any) -> Any:
+            keeps = options.get("reshard_after_forward") is False
+            self._call(sys._getframe(1), type="fully_shard", keeps="True" * keeps, unlimited=False, ahead=())
+            if changes.reshard and keeps:
+                options["reshard_after_forward"] = True
+            if changes.sharded_half:
+                options.setdefault("mp_policy", module.MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+            return original(sharded, **options)
+
+        module.fully_shard = fully_shard  # type: ignore[attr-defined]
+
+    def _call(self, caller: FrameType, **about: Any) -> None:
+        if caller.f_globals.get("__name__", "").startswith(_WRAPS):  # FSDP wraps a submodule itself
+            return
+        own = is_own(caller.f_code.co_filename)
+        self._calls.append(about | {"file": caller.f_code.co_filename * own, "line": caller.f_lineno * own})

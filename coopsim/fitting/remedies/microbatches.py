@@ -1,0 +1,110 @@
+"""Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
+
+import shlex
+from collections.abc import Generator
+from typing import Any
+
+from coopsim.base.types import CoopsimError
+from coopsim.fitting.batch import Batch
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.editing import edits as edit
+from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.proposals import Case, Keep, Note, Proposals, Request, trial
+from coopsim.fitting.remedy import Remedy
+
+
+def propose(case: Case, batch: Batch) -> Proposals:
+    """Propose the largest micro-batch that fits (`largest`)."""
+    if (best := (yield from largest(case, batch))) is not None:
+        yield Keep(best)
+
+
+def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[Request, Any, Remedy | None]:
+    """Find the largest micro-batch that fits, over the divisors of the batch; None if none fits.
+
+    Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
+    """
+    parts = batch.parts()
+    failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
+    failures: list[str] = []
+    at, stride = 0 if base else _may_suffice(case, batch), 1
+    while fitting - failing > 1:
+        wanted = proposal(case, batch, parts[at])
+        outcome = yield from trial(base.with_(wanted) if base else wanted)
+        if outcome.done is not None:
+            fitting, best, at = at, outcome.done, at - stride
+        else:
+            failing, at = at, at + stride
+            failures.append(outcome.failure)
+        stride *= 2
+        if not failing < at < fitting or (best is not None and failures):
+            at = (failing + fitting) // 2 if best is not None else len(parts) - 1
+    if best is None and base is None and failures and all(failures):
+        yield Note(f"micro-batches: the script fails with every batch that was tried: {failures[0]}")
+    return best
+
+
+def _may_suffice(case: Case, batch: Batch) -> int:
+    """Return the index of the largest part that may suffice, if activations are in proportion to it; 0 if none may."""
+    activations = case.survey.activation_bytes
+    saved = [activations * (1 - part / batch.wanted) for part in batch.parts()]
+    return next((i for i, nbytes in enumerate(saved) if nbytes >= case.over_bytes), 0)
+
+
+def smallest(case: Case, batch: Batch) -> Remedy | None:
+    """Return the remedy, not tried yet, with micro-batches of one sample; None if the wanted batch is one sample."""
+    return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
+
+
+def proposal(case: Case, batch: Batch, part: int) -> Remedy:
+    """Return the remedy, not tried yet, with micro-batches of `part` samples, as many as make up the wanted batch.
+
+    They are set by edits of the script, by options in its command, or by a stand-in for the edits.
+    """
+    times, given = batch.wanted // part, case.survey.given
+    start = batch.template or case.script.command
+    if batch.given is None:
+        command, edits = given.command(batch.command(part), times), given.adding_up(times)
+        changes = Changes(accumulate=times)
+    else:
+        command, edits = given.command(start, times, part), given.edits(times)
+        itself = given.arguments is not None or given.adds_up is not None
+        of_arguments = given.arguments is not None
+        changes = Changes(divide=times, in_arguments=of_arguments, accumulate=1 if itself else times)
+    if given.by_options:
+        changes = Changes(printed=(f"batches of {part}",))
+    words = shlex.join(("python", *command) if command[0].endswith(".py") else command)
+    by_hand = () if given.by_options else _by_hand(case, edits, times)
+    return case.proposal(
+        "micro-batches",
+        f"batches of {part}, {times} per step (numbers change)",
+        (*((words,) if command != start else ()), *by_hand),
+        changes,
+        same=False,
+        command=command,
+        edits=edits,
+    )
+
+
+def _by_hand(case: Case, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
+    """The lines of the edits; where these are not certain, what they come to."""
+    try:
+        if edits:
+            return edit.lines(edits)
+    except CoopsimError:
+        pass
+    calls = [edit.abbreviated(one) for one in edits if one.name]
+    if case.survey.trainer:
+        return tuple(calls) or (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
+    if case.survey.given.adds_up is not None:
+        return tuple(calls)
+    more = ("# if it adds up gradients of several batches already: times their number",)
+    return (
+        *calls,
+        "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
+        *(more if case.survey.adds_up else ()),
+        f"(loss / {times}).backward()",
+        f"if (i + 1) % {times} == 0:",
+        "    optimizer.step()",
+        "    optimizer.zero_grad()",
+    )

@@ -1,0 +1,97 @@
+"""A remedy: what to change in a script so that it fits, and the figures of its trial.
+
+Its kind is the module of remedies/ that proposes it. There, `proposal` and the like return a remedy that has not been
+tried, and `propose` asks for trials (proposals.py) and keeps those that suffice: with which the script fits the card.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.editing.edits import Edit
+
+#: The keys of --json.
+KEYS = (
+    *("kind", "text", "lines", "peak_device_bytes", "host_bytes", "time_ratio", "same_numbers", "verified"),
+    "stand_in",
+)
+
+#: Why the lines of micro-batches are not run as they are: with them it takes fewer steps.
+COUNTS_BATCHES = "the script ends after so many batches, which are smaller now: let it count steps"
+
+#: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
+_TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A remedy. `kind` is one kind, or several joined by " + ". `lines` are to be pasted, or typed.
+
+    `peak_device_bytes`: peak of the memory taken of the card, context included. `host_bytes`: of the host's memory
+    that the remedy takes for values of the card. `time_ratio`: the time of an optimizer step, by prices of ops,
+    divided by that of the script as it is. `same_numbers`: whether results are the same, bit for bit. `verified`:
+    whether the script trained with it in a run on the phantom GPU. That run had the lines themselves, in a copy of
+    the script, or `stand_in` says why it could not, and coopsim made the same change inside the script's process.
+    `changes` and `command` are what ran. `after_model` are the lines to paste where the model has been made,
+    `edits` other changes to the user's files. `patch` is a diff of these files, or, if `patched` is false, the
+    reason why there is none. `texts` are the files and their new texts, if the lines themselves ran.
+    """
+
+    kind: str
+    text: str
+    lines: tuple[str, ...]
+    peak_device_bytes: int
+    time_ratio: float
+    same_numbers: bool
+    verified: bool
+    changes: Changes
+    command: tuple[str, ...]
+    after_model: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    patch: str = ""
+    patched: bool = False
+    stand_in: str = ""
+    texts: tuple[tuple[str, str], ...] = ()
+    host_bytes: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells remedies from each other: of several that work with one key, the last is kept.
+
+        It is the kind, with the text for kinds of which there are several.
+        """
+        if self.kind in ("settings", "optimizer", "loss", "unused", "evaluation"):
+            return f"{self.kind}: {self.text}"
+        return f"{self.kind}, selective" if self.changes.save else self.kind
+
+    @property
+    def order(self) -> tuple[bool, int, float, int]:
+        """The sort key: verified ones first; then by what becomes of the numbers, by time, and by peak.
+
+        The same numbers come before numbers that differ by rounding, and these before another training.
+        """
+        otherwise = not _TRAINS_OTHERWISE.isdisjoint(self.kind.split(" + "))
+        numbers = 0 if self.same_numbers else 1 + otherwise
+        return not self.verified, numbers, round(self.time_ratio, 3), self.peak_device_bytes
+
+    def with_(self, other: "Remedy") -> "Remedy":
+        """Return both remedies joined, as one that has not been tried; where both set something, `other` wins."""
+        kinds = dict.fromkeys(f"{self.kind} + {other.kind}".split(" + "))
+        return Remedy(
+            kind=" + ".join(kinds),
+            text=f"{self.text}; {other.text}",
+            lines=tuple(sorted(self.lines + other.lines, key=lambda line: not line.startswith("export "))),
+            peak_device_bytes=0,
+            time_ratio=0.0,
+            same_numbers=self.same_numbers and other.same_numbers,
+            verified=False,
+            changes=self.changes.with_(other.changes),
+            command=other.command,
+            after_model=self.after_model + other.after_model,
+            edits=self.edits + other.edits,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Return the remedy as `--json` prints it: its fields named in KEYS."""
+        found = asdict(self)
+        return {key: found[key] for key in KEYS}

@@ -1,0 +1,44 @@
+"""The other bound of the verdict where sizes depend on data: what the script needs if masks keep nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.base.text import human
+from coopsim.base.types import CoopsimError
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.searching.executors import PLUGIN
+from coopsim.fitting.searching.trials import ENDLESS, Trials
+from coopsim.record.observe.masks import LOWER
+from coopsim.run import words
+
+
+def lower_needs(trials: Trials, requests: Path) -> int | None:
+    """Run the script with masks that keep nothing, and return the bytes of memory that it needs, context included.
+
+    None: no size depends on a mask, the user has said what they keep, or the script fails if they keep nothing. Either
+    way what the verdict rests on is added to the notes. `requests`: a file that the run writes its requests to. The
+    caller has made the first run (Trials.survey).
+    """
+    report = trials.first
+    assert report is not None
+    trials.notes.extend(words.cautions(report))
+    if report.other_masks is not None:  # that it fails with the upper bound
+        trials.notes.append(words.other(report.other_masks))
+    if trials.script.masks or not report.depends_on_masks:
+        return None
+    script = replace(
+        trials.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message(), masks=LOWER, quiet=True
+    )
+    with trials.runs.one("as it is, if masks keep nothing") as ended:
+        try:
+            low = trials.execute.here(script, requests)
+        except CoopsimError as e:
+            ended(f"fails: {e}")
+            trials.notes.append(f"if masks keep nothing, the script fails: {e}")
+            return None
+        needs = trials.needs(low, requests)
+        ended(f"needs {human(needs)}")
+    has = trials.script.total_bytes
+    fits = "fits" if needs <= has else "does not fit either"
+    trials.notes.append(f"if masks keep nothing, it needs {human(needs)}, and {fits}")
+    return needs

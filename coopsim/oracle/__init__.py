@@ -1,8 +1,0 @@
-"""PyTorch's own caching allocator: libc10_cuda.so as it is in the wheels, driven without a GPU. Ours is held to it."""
-
-from coopsim.oracle.build import VERSIONS, OracleError, available, oracle
-from coopsim.oracle.gpu import Gpu, gpu
-from coopsim.oracle.recording import OracleRecording, RecordedCard
-from coopsim.oracle.run import Oracle
-
-__all__ = ["VERSIONS", "Gpu", "Oracle", "OracleError", "OracleRecording", "RecordedCard", "available", "gpu", "oracle"]

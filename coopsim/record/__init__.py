@@ -1,0 +1,1 @@
+"""What watches PyTorch (`observe/`), and one recorded training step (`capture/`)."""

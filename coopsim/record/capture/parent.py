@@ -1,0 +1,153 @@
+"""The parent's side of a capture: check the job, start the child, and read its messages."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, get_args
+
+from coopsim import phantom
+from coopsim.base import files
+from coopsim.base.errors import of_type, whole
+from coopsim.base.types import Precision
+from coopsim.record.capture import models, target
+from coopsim.record.capture.job import Job, Where
+from coopsim.record.observe.errors import CaptureError, CaptureOutOfMemory
+from coopsim.record.observe.masks import checked
+
+_CHOICES = {
+    "precision": Precision,
+    "optimizer": models.Optimizer,
+    "amp": models.Amp,
+    "attention": models.Attention,
+    "gradients": models.Gradients,
+    "device": Where,
+}
+_CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
+_NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
+
+
+def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
+    """Record consecutive training steps, as the job says, and write them as a trace.
+
+    progress is called with short lines of text. The trace is written only if everything succeeds.
+
+    Raises CaptureOutOfMemory if the step needs more than the card has and the job has a limit, CaptureError if it
+    cannot be recorded, PhantomError if torch, its CUDA build or a C compiler is missing.
+    """
+    refuse_within()
+    job = job.absolute()
+    check(job)
+    _check_target(job)
+    say = progress or (lambda _: None)
+    variables = os.environ | _place(job, say) | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", _CAPTURES: "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        code, answer = _run(job, variables, output, say)
+        if answer is None:
+            raise CaptureError(f"the capture's process {_manner(code)}{_last_words(output)}")
+    match answer:
+        case {"out_of_memory": text}:
+            raise CaptureOutOfMemory(text)
+        case {"error": text}:
+            raise CaptureError(text)
+
+
+def _place(job: Job, say: Callable[[str], None]) -> dict[str, str]:
+    """Prepare the device of the job, and return the variables that the child needs in its environment."""
+    if job.device == "phantom":
+        say("preparing the phantom GPU")
+        return phantom.environment(job.card, limit=job.limit, workspaces=job.workspaces) | phantom.compiler_caches()
+    return {}
+
+
+def refuse_within() -> None:
+    """Raise CaptureError in a process that captures already: a file that captures itself would never end."""
+    if os.environ.get(_CAPTURES):
+        raise CaptureError('a file that is captured captures: put the call under `if __name__ == "__main__":`')
+
+
+def check(job: Job) -> None:
+    """Raise CoopsimError for what can be refused before anything runs, whatever the target is."""
+    phantom.profiles.get(job.card)
+    for what, kind in _CHOICES.items():
+        value, known = getattr(job, what), get_args(kind)
+        if value is not None and value not in known:
+            raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
+    for what, least in (("steps", 1), ("warmup", 0), ("passes", 1)):
+        whole(what, getattr(job, what), least, f"how many {what}")
+    if job.batch is not None:
+        whole("batch", job.batch, 1, "a batch size")
+    of_type("name", job.name, str, "the label of the trace")
+    of_type("limit", job.limit, bool, "whether memory runs out where the card's does")
+    checked(job.masks)
+    if job.masks and job.device != "phantom":
+        raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
+    if job.workspaces and job.device != "phantom":
+        raise CaptureError("what cuDNN asks for is a question of the phantom GPU; leave --workspaces out")
+    if job.limit and job.device != "phantom":
+        raise CaptureError("the limit is the phantom GPU's; leave --limit out")
+    files.target(str(job.out))
+
+
+def _check_target(job: Job) -> None:
+    if job.is_file:
+        for what in ("batch", "optimizer", "amp", "attention", "gradients"):
+            if getattr(job, what) is not None:
+                raise CaptureError(f"{_NOUNS.get(what, what)} is for the reference models; a file sets its own")
+        if job.device == "cuda" and job.precision is not None:
+            raise CaptureError("on a real GPU a file computes in the precision that it sets; leave --precision out")
+        target.split(job.target)
+    elif models.get(job.target).attention is None and job.attention is not None:
+        raise CaptureError(f"{job.target} has no attention, so there is none to choose")
+
+
+def _run(
+    job: Job, variables: dict[str, str], output: IO[str], say: Callable[[str], None]
+) -> tuple[int, dict[str, str] | None]:
+    """Run the child to its end; return its exit code and its final message, None without one.
+
+    The child's stdout and stderr go to `output`.
+    """
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "coopsim.record.capture.worker", str(writing), job.to_json()]
+    with open(reading, encoding="utf-8") as messages:
+        try:
+            child = subprocess.Popen(  # noqa: S603
+                command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[writing]
+            )
+        finally:
+            os.close(writing)
+        answer = None
+        try:
+            for line in messages:
+                message = json.loads(line)
+                if "progress" in message:
+                    say(message["progress"])
+                else:
+                    answer = message
+            return child.wait(), answer
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            child.wait()
+
+
+def _manner(code: int) -> str:
+    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code} and no answer"
+
+
+def _last_words(output: IO[str]) -> str:
+    """Return the end of an error message: where the interpreter crashed, or else the child's last line."""
+    output.seek(0)
+    lines = [line.strip() for line in output if line.strip()]
+    fatal = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    if fatal is not None:
+        at = next((line for line in lines[fatal:] if line.startswith("File ")), "")
+        found = re.match(r'File "(.*)", line (\d+)', at)
+        return f" ({lines[fatal]}" + (f", at {Path(found[1]).name}:{found[2]})" if found else ")")
+    return f"; its last line: {lines[-1][:300]}" if lines else ""

@@ -1,0 +1,131 @@
+"""Launch the ranks of a job on the phantom GPU, or those of them that are to run, and collect their reports.
+
+A rank is one process of the job, on a card of its own; a job (world.World) may be a pipeline, each rank with a stage.
+"""
+
+import socket
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from coopsim.record.observe.errors import CaptureError
+from coopsim.run.launch.start import RanProgram, Running, outputs, reports, say, variables
+from coopsim.run.ranks import launcher, processes, stages, world
+from coopsim.run.script import Script
+from coopsim.run.task import Task
+
+#: NCCL's watchdogs run by the phantom's clock (phantom/csrc/watchdog.c); PyTorch's monitor would take them for hung.
+_DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
+#: Bytes of a card that a communicator of NCCL takes, outside PyTorch's allocator, of two ranks and of more. Published:
+#: on 4 A100, 544 MB and 688 MB (NVIDIA/nccl issue 964); on 8 H100, 1.06 GB, and 4.34 GB after the first all-to-all
+#: (issue 1685). NCCL has buffers per channel and protocol, so the amount depends on the machine's links and on
+#: NCCL_BUFFSIZE, NCCL_MAX_NCHANNELS and similar variables.
+_OF_TWO, _OF_MORE = 544_000_000, 688_000_000
+
+
+def run(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
+) -> tuple[world.World, list[RanProgram]]:
+    """Run the ranks that `run.ranks` names; return the job, with those that ran in `run`, and how each ended.
+
+    `launch` is the command of the ranks, `running` receives their processes.
+
+    If it names none and the job turns out to be a pipeline, whose ranks need each other, all ranks are run, or the
+    stages of one pipeline. Raises CaptureError if it names some and the job is a pipeline.
+    """
+    job = job.running(script.ranks)
+    ran, pipeline = _run(script, task, launch, job, running)
+    if not pipeline:
+        return job, ran
+    if script.ranks is not None:
+        raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
+    if len(pipeline) == job.size <= stages.FEW:
+        job = job.running("all")
+        say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
+        return job, _run(script, task, launch, job, running)[0]
+    return _stages(script, task, launch, job, pipeline, running)
+
+
+def _stages(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...], running: Running
+) -> tuple[world.World, list[RanProgram]]:
+    """Run one rank per stage of a pipeline; of a long pipeline only the stages that differ."""
+    many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
+    how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
+    say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
+    ran: dict[int, RanProgram] = {}
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        wanted = stages.first(len(pipeline))
+        while wanted:
+            present = tuple(pipeline[n] for n in sorted([*ran, *wanted]))
+            told = replace(task, ranks="stage", pipeline=pipeline, present=present, messages=folder)
+            told = replace(told, trace="") if ran else told
+            now = _run(script, told, launch, replace(job, run=tuple(pipeline[n] for n in wanted)), running)[0]
+            ran |= {pipeline.index(one.rank): one for one in now}
+            failed = len(now) < len(wanted) or any(one.code for one in now)
+            figures = {n: one.figures for n, one in ran.items()}
+            wanted = [] if failed else stages.more(figures)
+    for n, one in ran.items():
+        between, alike = stages.left_out(figures, n)
+        out = tuple(pipeline[k] for k in between)
+        ran[n] = replace(one, pipeline=len(pipeline), alike=out if alike else (), between=() if alike else out)
+    return replace(job, run=tuple(pipeline[n] for n in sorted(ran))), [ran[n] for n in sorted(ran)]
+
+
+def _run(
+    script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
+) -> tuple[list[RanProgram], tuple[int, ...]]:
+    """Run the ranks `job.run`, and return their ends, and ().
+
+    If a rank ran alone and cannot, as it is a stage of a pipeline: return no ends, and the ranks of its pipeline.
+    """
+    first = not task.present or len(task.present) == len(job.run)
+    together = job.together or (task.ranks == "stage" and first)
+    task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
+    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
+        shared = nccl_variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
+        folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
+        port, started = _free_port(), []
+        for rank, own in folders.items():
+            Path(own).mkdir()
+            mine = replace(task, rank=rank, world=job.size)
+            mine = replace(
+                mine,
+                snapshot=task.snapshot and of_rank(task.snapshot, rank),
+                requests=task.requests and of_rank(task.requests, rank),
+                step_requests=task.step_requests and of_rank(task.step_requests, rank),
+            )
+            mine = mine if rank == job.run[0] else replace(mine, trace="")
+            environment = _DEFAULTS | launch.variables | variables(script, mine, own, devices=job.devices)
+            environment |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
+            started.append(processes.Process(launch.words(rank), environment, *outputs(script)))
+        if len(started) > 1:
+            say(script, processes.needs(len(started), together=together))
+        processes.run(started, running, together=together)
+        for own in folders.values():
+            if needed := stages.said(own):
+                return [], needed
+        ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
+        return [RanProgram(rank, code, reports(folders[rank])) for rank, code in ended], ()
+
+
+def of_rank(file: str, rank: int) -> str:
+    """Return the file to which a rank of a job writes what the task wants in `file`."""
+    return f"{file}.{rank}"
+
+
+def nccl_variables(nbytes: int | None) -> dict[str, str]:
+    """Return the environment variables by which the phantom's NCCL takes `nbytes` of a card per communicator.
+
+    None means the amounts published for 4 A100: 544 MB for two ranks, 688 MB for more.
+    """
+    of_two, of_more = (_OF_TWO, _OF_MORE) if nbytes is None else (nbytes, nbytes)
+    return {"COOPSIM_PHANTOM_NCCL_2": str(of_two), "COOPSIM_PHANTOM_NCCL": str(of_more)}
+
+
+def _free_port() -> int:
+    """Return a free port of this machine, for the store of ranks that run together."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

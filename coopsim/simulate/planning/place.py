@@ -1,0 +1,113 @@
+"""Addresses for the residencies of a dry run, around those that are in memory when it starts."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from coopsim.simulate.kernel import state as s
+from coopsim.simulate.packing.exact import FOUND, ExactSearch
+from coopsim.simulate.packing.fit import fit, height
+from coopsim.simulate.packing.items import Ints, Items
+from coopsim.simulate.packing.sections import Keys, parts, sections
+from coopsim.simulate.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
+
+_REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
+_FEW = 4  # the same of very many
+_WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
+_WORK_APART = 10_000  # at least, for a part that may be one of many like it
+_AT_ONCE = 16_384  # residencies; the time that a search takes grows with their square
+
+_OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
+
+
+def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
+    """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
+
+    lasting: those that stay where others come and go. Of very many residencies they are placed first, if there is no
+    other way and the rest then falls into parts: between two moments at which there is nothing else.
+    """
+    n = len(placed)
+    free = residencies[n:]
+    items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
+    taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
+    at = _place(items, taken, budget)
+    if at is None and len(items) > _AT_ONCE:
+        at = _by_parts(items, lasting[n:], taken, budget)
+    return None if at is None else np.concatenate([placed, at])
+
+
+def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> Ints | None:
+    tries = _tries(items, taken, budget, max(least_work, round(_WORK * len(items))))
+    return next((offset for offset in tries if height(items, offset) <= budget), None)
+
+
+def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:
+    """What lasts first, one on the other as they come, then each part; equal parts are placed once."""
+    stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
+    apart = [rest[part] for part in parts(items[rest])]
+    if max(map(len, apart), default=0) > _AT_ONCE:
+        return None
+    offset = np.zeros(len(items), np.int64)
+    offset[stay] = at = fit(items[stay], np.argsort(items.start[stay], kind="stable"), best=False, around=taken)
+    rows = np.stack([at, at + items.bytes[stay], items.end[stay], items.start[stay]], axis=1)
+    taken = np.concatenate([taken, rows])
+    taken = taken[np.argsort(taken[:, _OFFSET], kind="stable")]
+    known: dict[bytes, Ints | None] = {}
+    for part in apart:
+        some, there = _from_zero(items[part], taken)
+        key = b"".join(a.tobytes() for a in (some.bytes, some.start, some.end, there))
+        if key not in known:
+            known[key] = _place(some, there, budget, _WORK_APART)
+        found = known[key]
+        if found is None:
+            return None
+        offset[part] = found
+    return offset
+
+
+def _from_zero(items: Items, taken: s.Array) -> tuple[Items, s.Array]:
+    """The same from time 0 on, with what of `taken` is there at any of their time."""
+    first, last = int(items.start.min()), int(items.end.max())
+    there = taken[(taken[:, _FROM] < last) & (taken[:, _UNTIL] > first)]
+    there[:, _FROM] = np.maximum(there[:, _FROM], first) - first
+    there[:, _UNTIL] = np.minimum(there[:, _UNTIL], last) - first
+    return Items(items.bytes, items.start - first, items.end - first, items.alignment), there
+
+
+def _runs(placed: s.Array, nbytes: s.Array, until: s.Array) -> s.Array:
+    """What lies side by side, and leaves together, as one: where each run begins and ends, until and from when.
+
+    From the lowest up.
+    """
+    order = np.argsort(placed, kind="stable")
+    begin, end, leaves = placed[order], (placed + nbytes)[order], until[order]
+    apart = (begin[1:] != end[:-1]) | (leaves[1:] != leaves[:-1])
+    first, last = np.append(True, apart)[: len(order)], np.append(apart, True)[: len(order)]
+    return np.stack([begin[first], end[last], leaves[last], np.full(int(first.sum()), -1)], axis=1)
+
+
+def _tries(items: Items, taken: s.Array, budget: int, work: int) -> Iterator[Ints]:
+    """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
+    keys = Keys(items, sections(items))
+    orders = [keys.order(kind) for kind in range(3)]
+    for best in (False, True):
+        order = orders[0]
+        for _ in range(_REORDERINGS if len(items) <= _AT_ONCE else _FEW):
+            offset = fit(items, order, best=best, around=taken, below=budget)
+            yield offset
+            too_high = int((offset + items.bytes > budget)[order].argmax())
+            order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
+    holes = _holes(taken, budget)
+    if len(holes) == 1 and len(items) <= _AT_ONCE:
+        search, (low, high) = ExactSearch(items, keys.sections), holes[0].tolist()
+        for order in orders:
+            outcome, _, offset, _ = search.below(high - low, order, work, jump=True)
+            if outcome == FOUND:
+                yield offset + low
+
+
+def _holes(taken: s.Array, budget: int) -> s.Array:
+    """Where nothing of what is taken lies, whenever that is there: from and until which address."""
+    low = np.append(0, np.maximum.accumulate(taken[:, _END]))
+    holes = np.stack([low, np.append(taken[:, _OFFSET], budget)], axis=1)
+    return holes[holes[:, 0] < holes[:, 1]]

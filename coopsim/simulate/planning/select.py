@@ -1,0 +1,147 @@
+"""Decide which values leave memory in which intervals, so that an iteration fits into a budget.
+
+Greedy: again and again the interval in which dropping costs least for each byte and op by which the budget is exceeded.
+What it costs is estimated from what would have to run again, and confirmed by a dry run before it is accepted; an
+interval that turns out more expensive than its estimate goes back in line.
+"""
+
+import numpy as np
+
+from coopsim.simulate.kernel.jit import inlined, kernel
+from coopsim.simulate.planning.at_once import leave_at_once, line_up, most_at_once
+from coopsim.simulate.planning.dry_run import dry_run
+from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
+from coopsim.simulate.planning.estimate import cost_to_bring_back, estimate_relatives, estimated_gain, estimated_score
+from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
+from coopsim.simulate.planning.selection import (
+    I_AFTER,
+    I_BEFORE,
+    I_OPEN,
+    I_SEEN,
+    I_VALUE,
+    Selection,
+    exceeds,
+    excess,
+    take_note,
+)
+
+_TRIED = 200  # values that might leave for longer: of more, evenly many are passed over
+
+
+@kernel
+def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
+    """Drop values in intervals, from the decisions that there are, until the iteration fits. Returns the excess left.
+
+    most: the number of dry runs after which it gives up.
+    """
+    dry_run(D)
+    take_note(D, chosen)
+    cost, over = D.K[D_COST], excess(D, chosen, budget)
+    idle, now, last = chosen.idle, 1, -1
+    for i in range(idle.shape[0]):
+        idle[i, I_SEEN] = 0
+        if idle[i, I_OPEN] and D.decisions[i] == STAY:
+            chosen.estimate[i] = cost_to_bring_back(D, chosen, i)
+            chosen.share[i] = 1.0
+    for v in range(chosen.near.shape[0]):
+        chosen.near[v] = 0
+    at_once = 1
+    while over > 0 and D.K[D_COUNT] < most:
+        if at_once > 1:
+            n = line_up(D, chosen, at_once, now, over)
+            if n > 1 and leave_at_once(D, chosen, n, budget, cost, over):
+                for k in range(n):
+                    estimate_relatives(D, chosen, idle[chosen.batch[k], I_VALUE])
+                take_note(D, chosen)
+                cost, over = D.K[D_COST], excess(D, chosen, budget)
+                now, last, at_once = now + 1, -1, min(2 * at_once, most_at_once(D.peak.shape[0]))
+                continue
+            at_once = n // 2
+            continue
+        best, least = -1, np.inf
+        for i in range(idle.shape[0]):
+            if idle[i, I_OPEN] and D.decisions[i] == STAY:
+                this = chosen.score[i] if idle[i, I_SEEN] == now else estimated_score(D, chosen, i, least)
+                if this < least:
+                    best, least = i, this
+        if best < 0:
+            if _try_again(D, chosen, now):
+                continue
+            if not _leave_for_longer(D, chosen, budget, cost, over):
+                break
+        elif idle[best, I_SEEN] < now:
+            chosen.score[best] = _score_by_dry_run(D, chosen, best, budget, cost, over)
+            idle[best, I_SEEN] = now
+            last = best
+            continue
+        else:
+            D.decisions[best] = LEAVE_ONCE
+            estimate_relatives(D, chosen, idle[best, I_VALUE])
+        if last != best:
+            dry_run(D)
+        take_note(D, chosen)
+        cost, over = D.K[D_COST], excess(D, chosen, budget)
+        now, last, at_once = now + 1, -1, min(2, most_at_once(D.peak.shape[0]))
+    return over
+
+
+@kernel
+def _score_by_dry_run(D: DryRun, chosen: Selection, i: int, budget: int, cost: int, over: float) -> float:
+    """What dropping in interval i costs for each unit of excess that it takes away; infinite if it takes none away."""
+    score = np.inf
+    D.decisions[i] = LEAVE_ONCE
+    if dry_run(D):
+        gain = over - exceeds(D, budget)
+        chosen.estimate[i] = float(D.K[D_COST] - cost)
+        chosen.share[i] = 1.0
+        chosen.share[i] = max(gain, 0.0) / estimated_gain(D, chosen, i)
+        if gain > 0.0:
+            score = chosen.estimate[i] / gain
+    D.decisions[i] = STAY
+    return score
+
+
+@kernel
+def _try_again(D: DryRun, chosen: Selection, now: int) -> bool:
+    """Line up again what gained nothing in an earlier turn. False: there is no such interval."""
+    found = False
+    for i in range(chosen.idle.shape[0]):
+        if (
+            chosen.idle[i, I_OPEN]
+            and D.decisions[i] == STAY
+            and chosen.share[i] == 0.0
+            and chosen.idle[i, I_SEEN] < now
+        ):
+            chosen.share[i] = 1.0
+            found = True
+    return found
+
+
+@kernel
+def _leave_for_longer(D: DryRun, chosen: Selection, budget: int, cost: int, over: float) -> bool:
+    """No interval helps any more: let a value that came back early for others leave again. False: no use."""
+    n = 0
+    for i in range(chosen.idle.shape[0]):
+        n += _might_leave(D, chosen, i)
+    best, least, every, k = -1, np.inf, 1 + n // _TRIED, 0
+    for i in range(chosen.idle.shape[0]):
+        if _might_leave(D, chosen, i):
+            k += 1
+            if k % every > 0:
+                continue
+            D.decisions[i] = LEAVE
+            if dry_run(D):
+                gain = over - exceeds(D, budget)
+                if gain > 0.0 and float(D.K[D_COST] - cost) / gain < least:
+                    best, least = i, float(D.K[D_COST] - cost) / gain
+            D.decisions[i] = LEAVE_ONCE
+    if best >= 0:
+        D.decisions[best] = LEAVE
+    return best >= 0
+
+
+@inlined
+def _might_leave(D: DryRun, chosen: Selection, i: int) -> bool:
+    """Whether a value comes back for others in interval i, in which ops exceed the budget."""
+    first, last = chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE]
+    return (chosen.idle[i, I_OPEN] > 0) & (D.decisions[i] == LEAVE_ONCE) & (chosen.over[last] > chosen.over[first])

@@ -1,0 +1,109 @@
+"""The row "live with offload": where it costs less time than live alone, with the bytes that it takes of the host."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coopsim.fitting import rows
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.remedies import live
+from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.searching import executors
+from coopsim.fitting.searching.drive import drive
+from coopsim.fitting.searching.executors import changed
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
+from coopsim.run import Script
+
+GIB = 1 << 30
+
+
+class Case:
+    """Trials that give what a test says: (time, host bytes) without and with offload."""
+
+    def __init__(self, *said: tuple[float, int]) -> None:
+        self.said = dict(zip((False, True), said, strict=True))
+        report = SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0)
+        self.survey: Any = SimpleNamespace(report=report)
+        self.trials = Trials(Script(("train.py",)), Runs(lambda _: None))
+        self.trials.verify = self.verify  # type: ignore[method-assign]
+        self.ran: list[Changes] = []
+
+    def verify(self, remedy: Remedy, *_: object, **__: object) -> Remedy:
+        time, host = self.said[remedy.changes.offload]
+        self.ran.append(remedy.changes)
+        self.trials.found[remedy.key] = replace(remedy, time_ratio=time, host_bytes=host, verified=True)
+        return self.trials.found[remedy.key]
+
+
+def found(*said: tuple[float, int]) -> tuple[Case, list[Remedy]]:
+    case = Case(*said)
+    known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
+    return case, drive(case.trials, case.survey, live.propose(known))
+
+
+def test_it_is_a_row_beside_live_where_it_costs_less() -> None:
+    case, remedies = found((1.2, 0), (1.02, 3 * GIB))
+    assert [remedy.kind for remedy in remedies] == ["live", "live with offload"]
+    assert remedies[1].lines == ("coopsim live run --offload --memory 9932MiB -- python train.py",)
+    assert remedies[1].row()["host_bytes"] == 3 * GIB
+    head, *table = rows.lines(remedies)[0].splitlines()
+    assert "host memory" in head
+    assert table[-1].endswith("3 GiB")
+    assert not case.trials.notes
+
+
+@pytest.mark.parametrize(("said", "runs"), [
+    (((1.2, 0), (1.2, GIB)), 2),
+    (((1.2, 0), (1.1, 0)), 2),
+    (((1.005, 0), (1.0, GIB)), 1),
+])  # fmt: skip
+def test_it_is_none_where_it_is_no_cheaper_or_nothing_was_to_gain(said: Any, runs: int) -> None:
+    case, remedies = found(*said)
+    assert [remedy.kind for remedy in remedies] == ["live"]
+    assert list(case.trials.found) == ["live"]
+    assert len(case.ran) == runs
+    assert "host memory" not in rows.lines(remedies)[0]
+
+
+def test_a_machine_with_less_memory_is_told() -> None:
+    case, _ = found((1.2, 0), (1.02, 1 << 60))
+    assert len(case.trials.notes) == 1
+    assert "of the host's memory; this machine has" in case.trials.notes[0]
+
+
+def test_the_plugin_is_told_to_offload() -> None:
+    script = changed(Script(["train.py"]), Changes(live="8GiB", offload=True))
+    assert '"hosting": {"link": "", "memory_bytes": null}' in script.told
+    assert '"hosting": null' in changed(Script(["train.py"]), Changes(live="8GiB")).told
+
+
+@pytest.mark.parametrize(("planned", "runs"), [((0, 3), 2), ((0, 0, 0), 3), ((1,), 1)])
+def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
+    planned: tuple[int, ...], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first."""
+    told: list[dict[str, Any]] = []
+
+    @dataclass(frozen=True)
+    class Ran:
+        plugin: dict[str, Any]
+        peak_device_bytes: int
+        outcome: str = "ok"
+
+    def run(script: Script, **_: object) -> Ran:
+        told.append(json.loads(script.told))
+        Path(told[-1]["cache"]).touch()
+        n = len(told)
+        return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
+
+    monkeypatch.setattr(executors, "run", run)
+    report = executors.Local()(changed(Script(("train.py",)), Changes(live="8GiB")))
+    assert report.plugin["planned_steps"] == planned[-1]
+    assert [one.get("cached", False) for one in told] == [False, True, True][:runs]
+    assert len({one["cache"] for one in told}) == 1
+    assert report.peak_device_bytes == 9

@@ -1,0 +1,74 @@
+"""What is said of a script that fails: values that a card would have computed are blamed only where they may be."""
+
+from typing import Any
+
+import pytest
+
+from coopsim.base.types import CoopsimError
+from coopsim.run import Script
+from coopsim.run.launch import failures
+from coopsim.run.probes import probe
+from coopsim.run.process import Held, OutOfMemory, ProcessReport, ScriptError
+
+READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
+#: Functions under way: name of the file, first line, line that was running.
+IN_THE_FUNCTION, IN_ANOTHER, BEFORE_IT = [("train.py", 3, 7)], [("train.py", 20, 27)], [("train.py", 3, 4)]
+
+
+def said(error: str, functions: list[Any]) -> str:
+    reports = [ProcessReport(error=ScriptError("train.py:7", error, tuple(functions)), last_value_read=READ)]
+    with pytest.raises(CoopsimError) as e:
+        failures.explain(Script(("train.py",)), 1, reports)
+    return str(e.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["IndexError: list index out of range", "ValueError: loss is 0", "AssertionError", "ZeroDivisionError: by zero"],
+)
+def test_a_value_is_named_that_may_be_the_reason(error: str) -> None:
+    assert "last value read from the device was by aten._local_scalar_dense" in said(error, IN_THE_FUNCTION)
+
+
+@pytest.mark.parametrize(
+    ("error", "functions"),
+    [
+        ("RuntimeError: The size of tensor a (2) must match the size of tensor b (3)", IN_THE_FUNCTION),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 5x4)", IN_THE_FUNCTION),
+        ("TypeError: f() takes 1 positional argument but 2 were given", IN_THE_FUNCTION),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", IN_THE_FUNCTION),
+        ("ModuleNotFoundError: No module named 'a'", IN_THE_FUNCTION),
+        ("ValueError: unknown name", IN_ANOTHER),
+        ("ValueError: unknown name", BEFORE_IT),
+    ],
+)
+def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: list[Any]) -> None:
+    assert said(error, functions) == f"train.py:7: {error}"
+
+
+def test_a_report_crosses_to_the_parent_as_it_is() -> None:
+    held = [Held("activation", "aten.mm.default", "Net", 1, 9)]
+    out = OutOfMemory("a.py:1", "aten.mm.default", "Net", "forward", 2, 1, 2, 3, 4, 5, {"other": 2}, held)
+    said = ProcessReport(used=True, error=ScriptError("a.py:3", "ValueError", (("a.py", 1, 3),)), out_of_memory=out)
+    said.evaluation_peaks, said.lost = (1, 2), {"host": "OSError: none"}
+    assert ProcessReport.read(said.message()) == said
+
+
+def test_watching_that_fails_is_said_even_where_the_script_ended_well() -> None:
+    with pytest.raises(CoopsimError, match="watching train"):
+        failures.explain(Script(("train.py",)), 0, [ProcessReport(failure="KeyError: 'all'")])
+
+
+class Fails(probe.Probe):
+    def report(self, _found: ProcessReport) -> None:
+        raise RuntimeError("no figures\nat all")
+
+
+def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.CaptureFixture[str]) -> None:
+    named, found = Fails(), ProcessReport()
+    named.name = "growth"
+    probe.fill([named], found)
+    assert found.lost == {"growth": "RuntimeError: no figures"}
+    assert "Traceback" in capsys.readouterr().err
+    with pytest.raises(RuntimeError, match="no figures"):
+        probe.fill([Fails()], found)

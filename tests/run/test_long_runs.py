@@ -1,0 +1,125 @@
+"""Long runs: what the replay of their steps says, against runs of all their steps on the phantom GPU."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coopsim.run import Script, run
+from tests.run.command import report_of_text
+from tests.run.long_runs import EVALUATES, LEAKS, TEXTS, VARYING, lengths
+
+pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
+PEAKS = "peak_allocated_bytes", "peak_reserved_bytes"
+
+
+def a_file(folder: Path, count: int) -> Path:
+    path = folder / "lengths.txt"
+    path.write_text(lengths(count))
+    return path
+
+
+def replayed(report: dict) -> tuple[int, int]:
+    return report["replay"]["allocated"]["max"], report["replay"]["reserved"]["max"]
+
+
+def test_five_thousand_steps_are_as_the_script_runs_them(tmp_path: Path) -> None:
+    """Peaks to the byte, in at most a tenth of the time."""
+    report_of_text(tmp_path, VARYING, "--steps", "2")  # what is compiled once
+    began = time.monotonic()
+    told = report_of_text(tmp_path, VARYING, "--steps", "60", "--lengths", a_file(tmp_path, 5000))
+    middle = time.monotonic()
+    ran = report_of_text(tmp_path, VARYING)
+    whole, part = time.monotonic() - middle, middle - began
+    print(f"replay {part:.1f} s, run {whole:.1f} s")
+    assert ran["steps"] == told["replay"]["steps"] == 5000
+    assert replayed(told) == tuple(ran[key] for key in PEAKS)
+    assert part <= whole / 10
+
+
+def test_with_expandable_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    text = EVALUATES
+    told = report_of_text(tmp_path, text, "--steps", "110", "--lengths", a_file(tmp_path, 1000))
+    assert told["replay"]["alloc_conf"] == "expandable_segments:True"
+    ran = report_of_text(tmp_path, text)
+    assert replayed(told) == tuple(ran[key] for key in PEAKS)
+
+
+def test_evaluations_and_emptied_caches_recur(tmp_path: Path) -> None:
+    told = report_of_text(tmp_path, EVALUATES, "--steps", "110", "--lengths", a_file(tmp_path, 1000))
+    assert (told["replay"]["evaluates_every"], told["replay"]["empties_every"]) == (25, 10)
+    ran = report_of_text(tmp_path, EVALUATES)
+    assert replayed(told) == tuple(ran[key] for key in PEAKS)
+
+
+def test_a_leak_runs_out_of_memory_at_the_step_at_which_it_does(tmp_path: Path) -> None:
+    told = report_of_text(tmp_path, LEAKS, "--steps", "20", "--replay-steps", "5000", "--memory", "400MiB")
+    ran = report_of_text(tmp_path, LEAKS, "--memory", "400MiB")
+    assert ran["outcome"] == "oom"
+    assert told["replay"]["runs_out"]["step"] == ran["out_of_memory"]["step"]
+    assert told["replay"]["runs_out"]["cause"] == "leak"
+
+
+def test_micro_batches_for_the_longest(tmp_path: Path) -> None:
+    """The script that divides the inputs which the remedy says takes what the replay says, and fits."""
+    script = TEXTS.replace("ABOVE", "1000")
+    file = tmp_path / "lengths.txt"
+    file.write_text("16\n24\n16\n" + lengths(997))
+    options = ("--steps", "100", "--lengths", file)
+    needs = report_of_text(tmp_path, script, *options)["replay"]["allocated"]["max"]
+    card = "--memory", f"{(needs * 8 // 10 >> 20) + 160}MiB"  # 160 MiB are the context's
+    told = report_of_text(tmp_path, script, *options, *card)["replay"]
+    assert told["runs_out"]["cause"] == "longer input"
+    [tried] = [one for one in told["tried"] if one["kind"] == "micro_batches"]
+    assert tried["fits"]
+    above = int(tried["what"].partition("longer than ")[2].partition(" ")[0])
+    assert 16 < above < 256
+    ran = report_of_text(tmp_path, TEXTS.replace("ABOVE", str(above)), *card)
+    assert ran["outcome"] == "ok"
+    assert (tried["peak_allocated_bytes"], tried["peak_reserved_bytes"]) == tuple(ran[key] for key in PEAKS)
+
+
+def test_recording_steps_changes_no_peak(tmp_path: Path) -> None:
+    plain, recorded = (
+        report_of_text(tmp_path, EVALUATES, "--steps", "60", *options) for options in ((), ("--replay-steps", "60"))
+    )
+    assert [plain[key] for key in PEAKS] == [recorded[key] for key in PEAKS] == list(replayed(recorded))
+
+
+def test_five_thousand_steps_of_bert_large(tmp_path: Path) -> None:
+    """In less than ten minutes."""
+    pytest.importorskip("transformers")
+    text = (
+        "import random, torch\nfrom transformers import BertConfig, BertForMaskedLM\n"
+        "sizes = dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)\n"
+        "net, source = BertForMaskedLM(BertConfig(**sizes)).cuda(), random.Random(7)\n"
+        "optimizer = torch.optim.AdamW(net.parameters())\n"
+        "while True:\n"
+        "    x = torch.zeros(4, 8 * source.randrange(2, 33), dtype=torch.long).cuda()\n"
+        "    net(input_ids=x, attention_mask=torch.ones_like(x), labels=x).loss.backward()\n"
+        "    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    began = time.monotonic()
+    told = report_of_text(tmp_path, text, "--steps", "80", "--lengths", a_file(tmp_path, 5000))
+    print(f"{time.monotonic() - began:.1f} s")
+    assert told["replay"]["steps"] == 5000
+    assert time.monotonic() - began < 600
+
+
+def test_a_script_is_judged_by_its_long_run(tmp_path: Path) -> None:
+    """As `fit` does: 60 steps run, and the outcome is that of the thousand."""
+    (tmp_path / "train.py").write_text(EVALUATES)
+    command = ("python", str(tmp_path / "train.py"))
+    need = 160 << 20  # of the context
+    for room in (165, 240):
+        of = Script(command, card="rtx-3060", memory_bytes=need + (room << 20), quiet=True)
+        judged = run(replace(of, steps=110, lengths=str(a_file(tmp_path, 1000))))
+        ran = run(of)
+        assert (judged.outcome, judged.replay is None) == (ran.outcome, judged.outcome == "oom" and judged.steps < 110)
+        if ran.outcome == "ok":
+            assert judged.peak_reserved_bytes == ran.peak_reserved_bytes
+    enough = run(replace(of, memory_bytes=1 << 40, steps=110, lengths=str(a_file(tmp_path, 1000))))
+    assert enough.replay is not None
+    assert run(replace(of, memory_bytes=enough.replay["needs_bytes"])).outcome == "ok"

@@ -1,0 +1,120 @@
+"""Long steps: the work of a plan grows with them and no faster, and parts that repeat are planned and placed once."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from coopsim.simulate.packing.fit import fit
+from coopsim.simulate.packing.items import Items
+from coopsim.simulate.planning import at_once, place, ranges
+from coopsim.simulate.planning import make as making
+from coopsim.simulate.planning.draft import Draft
+from coopsim.simulate.replay import replay
+from coopsim.study.validate import validate
+from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
+from coopsim.trace.schedule import Schedule
+from coopsim.trace.synth import accumulated, chain
+
+GRANULE = 512
+
+
+def at_half(trace: Trace) -> Schedule:
+    return replay(trace, "foresight-offline", peak_bytes(trace, GRANULE) // 2, steps=1)
+
+
+def drafts_of(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> list[Draft]:
+    """What the plan for half the peak is made with. It has to be found."""
+    found: list[Draft] = []
+
+    def noted(*arguments: object, **how: object) -> Draft:
+        found.append(Draft(*arguments, **how))
+        return found[-1]
+
+    monkeypatch.setattr(making, "Draft", noted)
+    assert at_half(trace).header["planned_steps"] == 1
+    return found
+
+
+@pytest.mark.parametrize(("make", "ops"), [(accumulated, 101), (chain, 2)])
+def test_the_work_for_an_op_is_the_same_in_a_long_step(
+    make: Callable[[int], Trace], ops: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ops that dry runs run, for each op of the step."""
+    counts = []
+    for n in (5_000, 50_000):
+        trace = make(n // ops)
+        counts.append(sum(draft.ops_run for draft in drafts_of(trace, monkeypatch)) / trace.n_ops)
+    assert counts[1] <= 1.3 * counts[0]
+
+
+def test_micro_batches_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first, which makes the gradients, and one of the others; a plan for all of them, and one for half as many."""
+    few, many = (drafts_of(accumulated(n), monkeypatch) for n in (8, 16))
+    assert len(few) == len(many)
+    assert sum(d.dry_runs for d in few) == sum(d.dry_runs for d in many)
+
+
+def test_each_micro_batch_more_costs_the_same() -> None:
+    """The judge is content, too."""
+    costs, budget = [], peak_bytes(accumulated(6), GRANULE) // 2
+    for n in (4, 5, 6):
+        trace = accumulated(n)
+        schedule = replay(trace, "foresight-offline", budget, steps=1)
+        assert validate(schedule, trace) == []
+        costs.append(schedule.header["recompute_cost_ns"])
+    assert 0 < costs[1] - costs[0] == costs[2] - costs[1]
+
+
+def test_parts_with_addresses_apart_are_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_AT_ONCE", 150)
+    trace = accumulated(6)
+    schedule = at_half(trace)
+    assert schedule.header["planned_steps"] == 1
+    assert validate(schedule, trace) == []
+
+
+def test_many_at_once_cost_about_what_one_by_one_do() -> None:
+    """A chain of 2,400 layers is short enough to be planned one by one, and one of 6,000 is not."""
+    short, long = (chain(n) for n in (2_400, 6_000))
+    costs = [at_half(trace).header["recompute_cost_ns"] / trace.n_ops for trace in (short, long)]
+    assert at_once.most_at_once(short.n_ops) == 1 < at_once.most_at_once(long.n_ops)
+    assert costs[1] <= 1.01 * costs[0]
+
+
+@pytest.mark.parametrize("best", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_gaps_are_those_between_what_is_alive_with_an_item(seed: int, best: bool) -> None:
+    """Against a look at everything that is placed, for each item: the lowest gap, or the smallest."""
+    dice = np.random.default_rng(seed)
+    start = dice.integers(0, 60, 80)
+    items = Items.of(dice.integers(1, 50, 80), start, start + dice.integers(1, 40, 80), 2 ** dice.integers(0, 3, 80))
+    order, around = dice.permutation(80), [(30, 70, 20), (70, 75, 50), (90, 99, 9)]
+    placed = [(-1, until, low, high) for low, high, until in around]
+    for i, offset in zip(order.tolist(), fit(items, order, best=best, around=around)[order].tolist(), strict=True):
+        size, a, b, step = (int(x[i]) for x in (items.bytes, items.start, items.end, items.alignment))
+        gaps, floor = [], 0
+        for _, _, low, high in sorted((p for p in placed if p[0] < b and a < p[1]), key=lambda p: p[2]):
+            at = -(-floor // step) * step
+            if low - at >= size:
+                gaps.append((low - at, at))
+            floor = max(floor, high)
+        wanted = (min(gaps)[1] if best else gaps[0][1]) if gaps else -(-floor // step) * step
+        assert offset == wanted
+        placed.append((a, b, offset, offset + size))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_and_maxima_over_ranges(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    numbers = dice.integers(-20, 40, 50)
+    tree = ranges.new_ranges(50)
+    ranges.fill(tree, numbers, 0, 50)
+    changed = numbers.copy()
+    changed[10:30] = dice.integers(-20, 40, 20)
+    ranges.fill(tree, changed, 10, 30)
+    for first, last, limit in dice.integers(0, 51, (60, 3)).tolist():
+        part = np.maximum(changed[first:last], 0)
+        assert ranges.sum_up_to(tree, first, last, limit) == np.minimum(part, limit).sum()
+        assert ranges.most(tree, first, last) == part.max(initial=0)
