@@ -91,8 +91,8 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
     ("steps", "outcome", "plugin", "budgets"),
     [
         (2, "oom", RAN, 0),
-        (3, "oom", RAN, 3),
-        (5, "ok", RAN, 3),
+        (3, "oom", RAN, 1),
+        (5, "oom", RAN | {"planned_steps": 1}, 3),
         (5, "oom", RAN | {"failed": "no schedule", "fits": False}, 1),
         (5, "ok", RAN | {"planned_steps": 3}, 2),  # with offload, too, which moves nothing
     ],
@@ -100,7 +100,7 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
 def test_a_smaller_budget_is_tried_where_it_may_help(
     steps: int, outcome: str, plugin: dict[str, Any], budgets: int
 ) -> None:
-    """Not of a script too short for a plan; nor where no schedule has room. Offload is tried if a plan costs time."""
+    """Not of a script too short for a plan; nor where no step went by one. Offload is tried if a plan costs time."""
     said: Any = SimpleNamespace(
         outcome=outcome,
         plugin=plugin | {"predicted_overhead": 1.1, "host_bytes": 0},

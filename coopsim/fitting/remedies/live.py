@@ -21,7 +21,7 @@ def propose(case: Case) -> Proposals:
 
     Nothing is tried for jobs of several ranks and compiled scripts, which live cannot follow, nor for fewer than three
     steps, as the first two have no plan. The search ends where a smaller budget would not help: the script fails, or no
-    schedule fits.
+    step goes by plan.
     """
     report = case.survey.report
     if report.ranks or report.compiled_graphs:

@@ -129,7 +129,7 @@ def forget(name: str) -> None:
 
 
 @dataclass
-class Left:
+class AfterReplay:
     """What a replay leaves to the next one of its policy: the name of what the policy's code has changed, if any.
 
     unknown: what its code reads that cannot be known, in words, so that the next may differ for all that one can tell.
@@ -140,9 +140,9 @@ class Left:
 
 
 @contextmanager
-def watched(policy: Policy) -> Iterator[Left]:
+def watched(policy: Policy) -> Iterator[AfterReplay]:
     """A replay inside. Gives what it leaves, known afterwards."""
-    left = Left()
+    left = AfterReplay()
     before = Reads(policy) if policy.is_own else None
     yield left
     if before:
