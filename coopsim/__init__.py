@@ -135,5 +135,35 @@ class _Advice:
         return spec
 
 
-if "torch" not in sys.modules and "COOPSIM_PHANTOM_CARD" not in os.environ:
-    sys.meta_path.insert(0, _Advice())
+class _Moved:
+    """Finds the modules that pages of 0.2 named for policy files, with a warning: their names are coopsim's own now."""
+
+    modules = {  # noqa: RUF012
+        "coopsim.policies": "coopsim.simulate.policies",
+        "coopsim.tables": "coopsim.study.tables",
+        "coopsim.types": "coopsim.base.types",
+    }
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
+        """Return the spec of a module that has moved; None for any other."""
+        if name not in self.modules:
+            return None
+        return importlib.import_module("importlib.machinery").ModuleSpec(name, self)
+
+    def create_module(self, _spec: object) -> None:
+        """Let Python make an empty module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module what the one has that took its place."""
+        import warnings
+
+        warnings.warn(f"{module.__name__} has moved: import what you need from coopsim", DeprecationWarning, 2)
+        here = importlib.import_module(self.modules[module.__name__])
+        vars(module).update((name, value) for name, value in vars(here).items() if not name.startswith("__"))
+
+
+for _finder in (_Moved, _Advice):
+    if not any(type(found).__name__ == _finder.__name__ for found in sys.meta_path) and not (  # as after a reload
+        _finder is _Advice and ("torch" in sys.modules or "COOPSIM_PHANTOM_CARD" in os.environ)
+    ):
+        sys.meta_path.insert(0, _finder())

@@ -6,6 +6,8 @@ import inspect
 import pickle
 import pydoc
 import re
+import subprocess
+import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +162,18 @@ def test_wrong_calls_say_one_line(call: str, trace: Any, schedule: Any) -> None:
     with pytest.raises(coopsim.CoopsimError, match=re.escape(says)) as caught:
         calls(trace, schedule)
     assert "\n" not in str(caught.value)
+
+
+def test_policy_files_of_0_2_are_still_loaded(tmp_path: Path) -> None:
+    """With a warning: coopsim.policies, .types and .tables have moved."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from coopsim.policies import Policy\nfrom coopsim.types import Placement\nfrom coopsim.tables import bands\n"
+        "import coopsim, importlib, sys\nassert (Policy, Placement) == (coopsim.Policy, coopsim.Placement)\n"
+        "importlib.reload(coopsim)\nkinds = [type(one) for one in sys.meta_path]\n"
+        "ours = [kind.__name__ for kind in kinds if kind.__module__ == 'coopsim']\n"
+        "assert len(set(ours)) == len(ours), ours\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "default", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("has moved: import what you need from coopsim") == 3
