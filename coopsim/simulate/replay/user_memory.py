@@ -1,5 +1,6 @@
 """What a policy of a user's sees of a replay: blocks, values, the clock."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,14 @@ from coopsim.simulate.replay.search import below_border, can_go
 if TYPE_CHECKING:
     from coopsim.simulate.planning.program import Program
     from coopsim.trace.table import Trace
+
+
+def _read_only(trace: "Trace") -> "Trace":
+    """The trace with a header of its own, and arrays that cannot be written: what a policy writes changes no other."""
+    arrays = {name: value.view() for name, value in vars(trace).items() if isinstance(value, np.ndarray)}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return replace(trace, header=dict(trace.header), **arrays)  # type: ignore[arg-type]
 
 
 class Block(NamedTuple):
@@ -55,7 +64,8 @@ class Memory:
     """
 
     def __init__(self, state: s.State, program: "Program", trace: "Trace") -> None:
-        self._state, self._program, self.trace = state, program, trace
+        self._state, self._program = state, program
+        self.trace = _read_only(trace)
 
     @property
     def budget(self) -> int:

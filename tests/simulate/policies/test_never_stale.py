@@ -314,6 +314,8 @@ def test_generators_begin_anew_however_they_are_imported(tmp_path: Path, capsys:
         (lambda: sys.modules, ""),
         (itertools.chain, ""),
         (os.urandom, "urandom"),
+        (lambda: hash("a"), "hash"),
+        (lambda: id(HELD), "id"),
         (iter([1]).__next__, ""),
         ((x for x in ()), "generator"),
     ],
@@ -390,3 +392,23 @@ def test_workers_that_read_something_else_are_not_believed(tmp_path: Path, capsy
     found = sweep(grid, tmp_path / "r", Elsewhere())
     assert found.evictions[0] == 88
     assert "policy mine is replayed in this process: other processes read something else" in capsys.readouterr().err
+
+
+def test_what_a_policy_writes_to_the_trace_changes_no_other_replay() -> None:
+    class Writes(coopsim.EvictionPolicy):
+        in_place = "recomputable"
+
+        def start(self, memory: Any) -> None:
+            assert "seen" not in memory.trace.header
+            memory.trace.header["seen"] = True
+            with pytest.raises(ValueError, match="read-only"):
+                memory.trace.cost_ns[0] = 1
+
+        def choose(self, memory: Any, need: int) -> Any:
+            table = memory.table()
+            return table.value[table.can_go][:1]
+
+    trace = coopsim.load("synth:unet:4")
+    first, second = (coopsim.replay(trace, Writes, "70%", steps=2) for _ in range(2))
+    assert first == second
+    assert "seen" not in trace.header
