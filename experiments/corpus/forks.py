@@ -152,10 +152,7 @@ def watching(folder: str) -> Any:
         ("torch._inductor.runtime.triton_heuristics", process.kernels),
         ("multiprocessing.process", process.part),
     ):
-        if name in sys.modules:
-            call(sys.modules[name])
-        else:
-            sys.meta_path.insert(0, inside.AfterImport(name, call))
+        inside.after_import(name, call)
     os.register_at_fork(after_in_child=process.forget)
     return process
 
