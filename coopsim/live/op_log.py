@@ -94,6 +94,7 @@ class StepRecorder(Recorder):
         self.writers = Writers()
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
+        self._weights: set[Storage] = set()  # made of parameters alone until then, as autocast's copies are
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
@@ -203,10 +204,17 @@ class StepRecorder(Recorder):
             # not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]
             to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
-        known = {s.role for s in inputs if s is not None}
-        if not self.decided and Role.PARAMETER in known and len(known) > 1:
-            self.decided = len(self.op_log)
+        if not self.decided:
+            self._decide(inputs, results)
         return out
+
+    def _decide(self, inputs: list[Storage | None], results: list[Storage | None]) -> None:
+        """Look whether data meet a parameter in this op, or what was made of parameters alone."""
+        known = {Role.PARAMETER if s in self._weights else s.role for s in inputs if s is not None}
+        if known == {Role.PARAMETER}:
+            self._weights.update(s for s in results if s is not None)
+        elif Role.PARAMETER in known:
+            self.decided = len(self.op_log)
 
     def trace(self) -> Trace:
         """The trace of a step that was recorded to its end.

@@ -218,7 +218,7 @@ class TrackedStorages:
         return self.of(storage) if storage.nbytes() else None
 
     def adopt(self, storages: Iterable[TrackedStorage]) -> None:
-        """Take over those of a plan, which the step has followed until now."""
+        """Take over those of a plan, which the step has followed until now, in place of what tracked their storages."""
         for tracked in storages:
             self.all.append(tracked)
             self._there.append(tracked)
@@ -227,5 +227,5 @@ class TrackedStorages:
 
     def there(self) -> list[TrackedStorage]:
         """Those whose storages the program still refers to, or of which a version is held."""
-        self._there = [tracked for tracked in self._there if tracked.ref() is not None or tracked.held]
+        self._there = [t for t in self._there if t.held or ((s := t.ref()) is not None and self.known(s) is t)]
         return self._there

@@ -1,5 +1,7 @@
 """What is recorded of a step: its trace, and the list of all ops that it dispatches."""
 
+import pytest
+
 from tests.conftest import Runner
 
 IMPORT = """
@@ -43,15 +45,18 @@ answer([op_log, trace.name[:3], trace.creates.rows()[:3], trace.reads.rows()[:3]
     assert n == 12
 
 
-def test_the_batch_is_known_where_data_meet_a_parameter(child: Runner) -> None:
-    text = """
+@pytest.mark.parametrize("met", ["w", "b"])
+def test_the_batch_is_known_where_data_meet_a_parameter(child: Runner, met: str) -> None:
+    """Or what is made of parameters alone, as autocast's copies are: no op has data and a parameter itself then."""
+    text = f"""
 found = []
 a = run(MUL, x, 2); found.append(recorder.decided)
 b = run(NEG, w); found.append(recorder.decided)
-c = run(SUB, a, w); found.append(recorder.decided)
+c = run(SUB, a, {met}); found.append(recorder.decided)
+d = run(SUB, c, w); found.append(recorder.decided)
 answer(found)
 """
-    assert child(IMPORT + text) == [0, 0, 3]
+    assert child(IMPORT + text) == [0, 0, 3, 3]
 
 
 def test_values_that_may_be_read_late_are_held(child: Runner) -> None:

@@ -26,16 +26,17 @@ answer([again, [storages.known(one) is None for one in reused], len(storages.all
 
 
 def test_cells_of_a_plan_are_taken_over(child: Runner) -> None:
-    """All are of the step; those whose storage exists are found by it, and there."""
+    """All are of the step; those whose storage exists are found by it, and there, with no other of that storage."""
     text = """
 there, made = storage(), storage()
-before = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
+plan = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
 storages = TrackedStorages()
-storages.adopt(before)
-numbers = lambda found: [before.index(tracked) for tracked in found]
-answer([numbers(storages.there()), numbers(storages.all), storages.known(there) is before[0]])
+known = [storages.of(there), *plan]
+storages.adopt(plan)
+numbers = lambda found: [known.index(tracked) for tracked in found]
+answer([numbers(storages.there()), numbers(storages.all), storages.known(there) is plan[0]])
 """
-    assert child(IMPORT + text) == [[0, 1], [0, 1, 2], True]
+    assert child(IMPORT + text) == [[1, 2], [0, 1, 2, 3], True]
 
 
 def test_a_call_makes_versions(child: Runner) -> None:
