@@ -121,10 +121,13 @@ class Follow:
             versions |= dict(row.makes)
             wanted.update((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
             wanted.update(row.copies)
-            if row.call and call is None and self.plan.program.writes[row.entry.op] and not is_blank(row.func):
+            writes = self.plan.program.writes[row.entry.op]
+            if row.call and call is None and writes and not is_blank(row.func):
                 return False  # as another plan has not kept it
             if row.call and call is not None:
                 self._calls[row.entry.op] = call
+                if is_blank(row.func):  # without the plan it is not known that all of it is written later
+                    call.made(row.entry.results, writes, storages)
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False

@@ -93,7 +93,8 @@ class OpRunner:
             tracked.use(self._now)
         if call is not None:
             self._made(call, results, created)
-        return Ran(out, inputs, results, call if call is not None and call.writes else None, workspace)
+        makes = call is not None and (call.writes or (created and is_blank(func)))
+        return Ran(out, inputs, results, call if makes else None, workspace)
 
     def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
         """Enter what a call has made."""

@@ -82,6 +82,24 @@ answer([found, run(SUB, b, a).tolist(), *step.evicted(a)])
     assert child(IMPORT + text) == [[False, False, True, True, 3], [1, 1, 1, 1], False]
 
 
+def test_memory_that_a_later_op_fills_is_made_again(child: Runner) -> None:
+    """As a mask of dropout on the CPU: the plan knows that all of it is written; without a plan nobody does."""
+    text = """
+fill = Op(torch.ops.aten.fill_.Scalar, [1], [1], 1)
+rows = [row(Op(torch.ops.aten.empty_like.default, [0], [1], 0)), row(fill, makes=[(1, 1)], copies=[(1, 0)])]
+follow, before = Follow(plan(rows, range(2)), step.context.values), []
+step.context.runner.keeps_calls = True
+mask = None
+for func, given in ((rows[0].func, (x,)), (rows[1].func, (None, 3))):
+    ran = step.ran(func, *(mask if one is None else one for one in given))
+    mask = ran.out
+    before.append((ran.inputs, ran.results, ran.call))
+unknown = [list(tracked.makers) for tracked in before[0][1]]
+answer([unknown, follow.take_over(before), [sorted(tracked.makers) for tracked in before[0][1]]])
+"""
+    assert child(IMPORT + text) == [[[1]], True, [[0, 1]]]
+
+
 def test_what_the_program_lets_go_is_held(child: Runner) -> None:
     text = """
 follow = Follow(plan([row(Op(MUL, [0], [1], 0), keep=[(1, 0)])], range(2)), step.context.values)
