@@ -94,6 +94,7 @@ class StepRecorder(Recorder):
         self.writers = Writers()
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
+        self._weights: set[Storage | None] = set()  # made of parameters alone so far
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
@@ -176,13 +177,9 @@ class StepRecorder(Recorder):
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         ran, self._ran = self._ran, Ran(None, [], [], None)
+        mutable, theirs = func._schema.is_mutable, (ran.inputs, ran.results, ran.call)
         entry = LoggedOp(
-            func,
-            (shapes, _shapes_of(found), parameters),
-            inputs,
-            results,
-            mutable=func._schema.is_mutable,
-            storages=(ran.inputs, ran.results, ran.call),
+            func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=mutable, storages=theirs
         )
         if ran.workspace:
             self.workspaces[number] = ran.workspace
@@ -203,10 +200,17 @@ class StepRecorder(Recorder):
             # not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]
             to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
-        known = {s.role for s in inputs if s is not None}
-        if not self.decided and Role.PARAMETER in known and len(known) > 1:
-            self.decided = len(self.op_log)
+        if not self.decided:
+            self._decide(inputs, results)
         return out
+
+    def _decide(self, inputs: list[Storage | None], results: list[Storage | None]) -> None:
+        """Note whether data have met a parameter, or what comes of parameters alone, as autocast's copies do."""
+        met = {Role.PARAMETER if s in self._weights else s.role for s in inputs if s is not None}
+        if met == {Role.PARAMETER}:
+            self._weights.update(results)
+        elif Role.PARAMETER in met:
+            self.decided = len(self.op_log)
 
     def trace(self) -> Trace:
         """The trace of a step that was recorded to its end.
