@@ -94,7 +94,7 @@ class StepRecorder(Recorder):
         self.writers = Writers()
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
-        self._weights: set[Storage] = set()  # made of parameters alone until then, as autocast's copies are
+        self._weights: set[Storage | None] = set()  # made of parameters alone so far
         self.device_type, self._held = device_type, False
         self._hooks: roles.GradientHooks | None = None
         self._collects = gc.isenabled()
@@ -177,13 +177,9 @@ class StepRecorder(Recorder):
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         ran, self._ran = self._ran, Ran(None, [], [], None)
+        mutable, theirs = func._schema.is_mutable, (ran.inputs, ran.results, ran.call)
         entry = LoggedOp(
-            func,
-            (shapes, _shapes_of(found), parameters),
-            inputs,
-            results,
-            mutable=func._schema.is_mutable,
-            storages=(ran.inputs, ran.results, ran.call),
+            func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=mutable, storages=theirs
         )
         if ran.workspace:
             self.workspaces[number] = ran.workspace
@@ -209,11 +205,11 @@ class StepRecorder(Recorder):
         return out
 
     def _decide(self, inputs: list[Storage | None], results: list[Storage | None]) -> None:
-        """Look whether data meet a parameter in this op, or what was made of parameters alone."""
-        known = {Role.PARAMETER if s in self._weights else s.role for s in inputs if s is not None}
-        if known == {Role.PARAMETER}:
-            self._weights.update(s for s in results if s is not None)
-        elif Role.PARAMETER in known:
+        """Note whether data have met a parameter, or what comes of parameters alone, as autocast's copies do."""
+        met = {Role.PARAMETER if s in self._weights else s.role for s in inputs if s is not None}
+        if met == {Role.PARAMETER}:
+            self._weights.update(results)
+        elif Role.PARAMETER in met:
             self.decided = len(self.op_log)
 
     def trace(self) -> Trace:

@@ -67,10 +67,10 @@ def stale(self, way, to, source, streams):
         source = to.clone()
     seen.add(to.data_ptr())
     return begin(self, way, to, source, streams)
-def out_only(self, way, end):
-    if way == OUT: wait(self, way, end)
-def back_only(self, way, end):
-    if way == BACK: wait(self, way, end)
+def out_only(self, way, end, streams):
+    if way == OUT: wait(self, way, end, streams)
+def back_only(self, way, end, streams):
+    if way == BACK: wait(self, way, end, streams)
 def early(copies):
     return places([replace(c, until=c.begins + 1) for c in copies])
 def same():
