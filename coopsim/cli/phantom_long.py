@@ -15,7 +15,6 @@ from coopsim.study.figures.output import check_formats
 
 if TYPE_CHECKING:
     from coopsim.run import Report, Script
-    from coopsim.run.longrun.recorded import RecordedSteps
     from coopsim.run.longrun.verdict import LongVerdict
 
 _ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline")
@@ -56,18 +55,13 @@ def run(
         note("out of memory: running it again on a card without end, for the replay")
         enough = report_of(script.with_memory(ENDLESS), file)
     try:
-        return _replayed(args, script, report, enough, report_of, file)
+        return _replayed(args, report, enough, file)
     except CoopsimError as e:
         return report, str(e)
 
 
 def _replayed(
-    args: argparse.Namespace,
-    script: "Script",
-    report: "Report",
-    enough: "Report",
-    report_of: Callable[["Script", Path], "Report"],
-    file: Path,
+    args: argparse.Namespace, report: "Report", enough: "Report", file: Path
 ) -> tuple["Report", "LongVerdict"]:
     """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
     from coopsim.run.launch import longer
@@ -84,15 +78,7 @@ def _replayed(
         n = longer.worst(found)
         ranks = [replace(one, replay=verdict.to_dict()) for one, verdict in zip(report.ranks, found, strict=True)]
         report = replace(ranks[n], ranks=tuple(ranks))
-    rank = of[n][0].rank if enough.ranks else None
-
-    def again(times: int) -> "RecordedSteps":
-        note(f"running it again with some batches in {times} micro-batches, for the replay")
-        own = file.with_name(f"steps-{times}")
-        [(_, recorded)] = longer.recorded(report_of(longer.divided(script, times, rank), own), own)
-        return recorded
-
-    return report, judge(runs[n], cards[n], note, again=again)
+    return report, judge(runs[n], cards[n], note)
 
 
 def draw(verdict: "LongVerdict", path: str) -> None:
