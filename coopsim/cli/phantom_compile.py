@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coopsim.fitting.searching.ratio import Ratio
     from coopsim.run import Report, Script
 
-_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
+_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace")
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:

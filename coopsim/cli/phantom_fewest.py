@@ -20,7 +20,7 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.run import run as run_script
     from coopsim.run.ranks.fewest import search
 
-    others = ("fit", "largest", "ranks", "snapshot", "trace", "traceback")
+    others = ("fit", "largest", "ranks", "snapshot", "trace")
     exclude(args, others, "--fewest-ranks runs rank 0 of many worlds; {} is for one that is known")
     script = replace(script, quiet=True)
     first = run_script(script)

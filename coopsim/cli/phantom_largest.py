@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coopsim.run.largest import Largest
 
 
-_TOLERANCE = 0.01  #: relative tolerance of the number found, by default
+_TOLERANCE = 0.01  #: relative tolerance of the number found
 _TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     from coopsim.run import Script
     from coopsim.run.largest import Largest, search
 
-    others = ("fit", "fewest_ranks", "snapshot", "trace", "traceback")
+    others = ("fit", "fewest_ranks", "snapshot", "trace")
     exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
     if not any("{}" in word for word in command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
@@ -46,11 +46,10 @@ def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | 
     )
     tried: dict[int, Report] = {}
     low, high = args.largest
-    tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
     note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
     try:
         found = search(
-            lambda n: _run(script, n), low, high, tried, tolerance=tolerance, times=_TIMES, widened=_say_widened
+            lambda n: _run(script, n), low, high, tried, tolerance=_TOLERANCE, times=_TIMES, widened=_say_widened
         )
     except KeyboardInterrupt:
         note(f"so far: {_so_far(Largest(low, high, tried))}")
@@ -91,7 +90,7 @@ def _text(script: "Script", found: "Largest") -> str:
         rows.append(("largest", f"{found.value} trains, where the search ended: it may be larger"))
     else:
         between = found.fails - found.value > 1
-        more = "; between them nothing was tried (--tolerance 0% goes on)" if between else ""
+        more = "; between them nothing was tried" if between else ""
         rows.append(("largest", f"{found.value} trains, {found.fails} does not{more}"))
     if found.refused:
         rows.append(("ended", found.refused))
