@@ -12,9 +12,9 @@ import pytest
 from coopsim.base.types import CoopsimError
 from coopsim.cli.values import duration
 from coopsim.fitting import Search
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.remedies import live
-from coopsim.fitting.searching.drive import drive
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Report, Script
@@ -114,7 +114,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
     tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value]
     report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
     survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
-    found = drive(tried, survey, live.propose(tried.case(survey)))
+    live.propose(Bench(tried, survey))
     assert len(count) == budgets
-    assert len(found) == (outcome == "ok" and plugin["planned_steps"] > 0)
+    assert len(tried.found) == (outcome == "ok" and plugin["planned_steps"] > 0)
     assert bool(tried.notes) == (steps < 3)

@@ -37,8 +37,6 @@ class ChangesPlugin:
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
-        if changes.on_host:
-            self._models.on_first_call.append(lambda i, model: checkpoint.offload(changes, i, model))
         if changes.no_cache:
             self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
         if changes.chunked_loss:

@@ -16,12 +16,12 @@ from coopsim.base.types import CoopsimError
 from coopsim.fitting import batch as batches
 from coopsim.fitting import rows
 from coopsim.fitting.batch import Batch
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
-from coopsim.fitting.proposals import Case, Proposals
 from coopsim.fitting.remedies import combine, evaluation
-from coopsim.fitting.searching import executors, masks, order
-from coopsim.fitting.searching.drive import drive
+from coopsim.fitting.searching import masks, order
+from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
@@ -32,7 +32,6 @@ from coopsim.run.largest import search as search_largest
 
 _KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
 _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
-_ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
 _NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
 _TOLERANCE = 0.05  #: relative tolerance of the largest batch
@@ -72,7 +71,7 @@ def at_once(
 
 
 class Search:
-    """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
+    """The search for one script on one card, with `jobs` runs at a time.
 
     `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
     for the one on which the verdict depends. `first`: whether to end with the first remedy that works, in the order
@@ -84,7 +83,6 @@ class Search:
         script: Script,
         *,
         jobs: int = 1,
-        executor: str = "processes",
         seconds: float | None = None,
         say: Callable[[str], None] = lambda _: None,
         first: bool = False,
@@ -99,8 +97,7 @@ class Search:
             command = Batch(script.command, self._wanted).command(self._wanted)
         on_found = rows.Growing(say).add
         self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), on_found=on_found)
-        self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
-        self._executor = executor
+        self._jobs = jobs
         self._first = first
         self._ends = math.inf if seconds is None else time.monotonic() + seconds
         self._survey: Survey | None = None
@@ -127,7 +124,7 @@ class Search:
                     raise CoopsimError(
                         f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
                     )
-                return self._remedies(self._trials.case(survey), batch)
+                return self._remedies(Bench(self._trials, survey, self._first), batch)
 
     def look(self) -> Survey:
         """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.run.run raises."""
@@ -172,11 +169,7 @@ class Search:
     @contextmanager
     def _started(self) -> Iterator[Path]:
         """Within the context, runs can be made; give a folder for their files."""
-        with (
-            executors.opened(self._executor) as execute,
-            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
-        ):
-            self._trials.run_by(execute)
+        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
             yield Path(folder)
 
     def _note_basis(self, survey: Survey, folder: Path) -> None:
@@ -187,21 +180,15 @@ class Search:
         self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
-    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
-        """Try the kinds of remedy, and combinations if few work; if none does, run the strongest in memory enough."""
+    def _remedies(self, bench: Bench, batch: Batch | None) -> Fit:
+        """Try the kinds of remedy, and combinations if few work."""
         if batch is None:
             self._trials.notes.append(_NO_BATCH)
-        self._try_each(case, batch)
-        works = self._trials.found.values()
-        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
-        if len({remedy.kind for remedy in works}) < enough:
-            drive(self._trials, case.survey, combine.propose(case, batch))
-        near = None if self._trials.found else combine.strongest(case, batch)
-        near = near and self._trials.nearest(near, case.survey)
-        done = self.so_far()
-        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
-            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
-        return done
+        self._try_each(bench, batch)
+        enough = 1 if self._first or evaluation.is_the_cause(bench) else _KINDS
+        if len({remedy.kind for remedy in bench.found.values()}) < enough:
+            combine.propose(bench, batch)
+        return self.so_far()
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
@@ -250,28 +237,25 @@ class Search:
             raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
         return Batch(self._template, wanted)
 
-    def _try_each(self, case: Case, batch: Batch | None) -> None:
+    def _try_each(self, bench: Bench, batch: Batch | None) -> None:
         """Try each kind of remedy, `jobs` at once; what promises most for the time it takes comes first (order.py).
 
         Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
         """
-        if evaluation.is_the_cause(case) and drive(self._trials, case.survey, evaluation.propose(case)):
-            return
-        kinds = order.kinds(case, batch, together=self._jobs > 1)
-        if not self._first:
-            kinds = order.by_gain(kinds, case.over_bytes)
-        together = self._jobs if self._first else len(kinds)
-        for i in range(0, len(kinds), together):
-            self._try(case, [kind.proposals for kind in kinds[i : i + together]])
-            if self._first and self._trials.found:
+        if evaluation.is_the_cause(bench):
+            evaluation.propose(bench)
+            if bench.found:
                 return
-
-    def _try(self, case: Case, kinds: list[Proposals]) -> None:
-        if self._jobs == 1:
-            drive(self._trials, case.survey, order.chained(*kinds), first=self._first)
-            return
-        for _ in at_once(lambda kind: drive(self._trials, case.survey, kind), kinds, self._jobs, self._trials.stop):
+        kinds = order.kinds(bench, batch, together=self._jobs > 1)
+        if not self._first:
+            kinds = order.by_gain(kinds, bench.over_bytes)
+        for _ in at_once(lambda kind: self._try(bench, kind), kinds, self._jobs, self._trials.stop):
             pass
+
+    def _try(self, bench: Bench, kind: RemedyKind) -> None:
+        """Try a kind of remedy, unless one has been found and that is enough."""
+        if not (self._first and bench.found):
+            kind.propose()
 
     def _larger(self, batch: Batch) -> Largest:
         """Search for the largest batch that fits, from the wanted one; the latter if the time limit passes before."""
