@@ -4,10 +4,11 @@ A remedy's `propose(bench)` has the remedies of its kind tried; each that fits i
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import Option
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
@@ -66,6 +67,7 @@ class Bench:
         command: tuple[str, ...] = (),
         after_model: bool = False,
         edits: tuple[Edit, ...] = (),
+        options: tuple[tuple[Option, str], ...] = (),
     ) -> Remedy:
         """Return a remedy that has not been tried, so without figures; the arguments are fields of Remedy.
 
@@ -74,7 +76,20 @@ class Bench:
         """
         command = command or self.script.command
         pasted = lines if after_model else ()
-        return Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted, edits)
+        placed = not after_model or not self.survey.model or bool(self.survey.model.name)
+        remedy = Remedy(kind, text, lines, 0, 0.0, same, False, changes, command, pasted, edits)
+        return replace(remedy, options=options, placed=placed)
+
+    def by_option(self, kind: str, text: str, option: Option, value: str, *, same: bool) -> Remedy:
+        """Return the remedy, not tried yet, that gives a value to an option of the program."""
+        command, options = option.added(self.script.command, value), ((option, value),)
+        changes = Changes(printed=(f"{option.shown} {value}",))
+        remedy = self.proposal(kind, text, (), changes, same=same, command=command, options=options)
+        return replace(remedy, lines=(remedy.typed,))
+
+    def has_option(self, kind: str) -> bool:
+        """Return whether a remedy of this kind that fits is an option of the program."""
+        return any(remedy.kind == kind and remedy.options for remedy in self.found.values())
 
     def tried(self, remedy: Remedy) -> Outcome:
         """Run the script with a remedy, and return the outcome."""

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import Given, MadeObject, with_option
+from coopsim.fitting.batch import Given, MadeObject
 from coopsim.fitting.editing import edits, loops, source
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import Option
 
 CALLS = """\
 import torch
@@ -228,7 +229,7 @@ def test_the_batch_as_calls_set_it() -> None:
     ],
 )
 def test_options(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    found = with_option(words, "--batch_size", "2")
+    found = Option(("--batch_size",), 8).added(words, "2")
     assert tuple(word.replace("-", "_") for word in found) == tuple(word.replace("-", "_") for word in expected)
 
 

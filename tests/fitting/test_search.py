@@ -74,9 +74,9 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
     assert not found.fits
     assert found.solved
     assert found.needs_bytes > found.memory_bytes == 500 * MIB
-    same = ["live with offload", "live", "checkpointing"]
+    same = {"live with offload", "live", "checkpointing"}
     kinds = list(dict.fromkeys(r.kind for r in found.remedies))
-    assert kinds == [*same, "micro-batches", "weights", "precision"]
+    assert (set(kinds[:3]), kinds[3:]) == (same, ["micro-batches", "weights", "precision"])
     assert all(r.same_numbers == (r.kind in same) for r in found.remedies)
     assert "fits" in said[3]  # the first remedy takes two runs: the script as it is, and with it
     for remedy in found.remedies:
@@ -163,7 +163,8 @@ def test_settings_of_the_program(batch: int, memory: str, text: str, line: str, 
     found = json.loads(out)
     assert code == 0, err
     assert set(found) == {
-        *("fits", "needs_bytes", "memory_bytes", "masks", "lower_needs_bytes", "full_after_steps", "host", "remedies")
+        *("fits", "needs_bytes", "memory_bytes", "masks", "lower_needs_bytes", "full_after_steps", "host", "remedies"),
+        "precision",
     }
     assert all(tuple(remedy) == KEYS for remedy in found["remedies"])
     number = [remedy["text"] for remedy in found["remedies"]].index(text)

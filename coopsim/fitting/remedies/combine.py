@@ -6,7 +6,7 @@ import itertools
 from coopsim.fitting.batch import Batch
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.editing.patch import certain
-from coopsim.fitting.remedies import checkpointing, compiled, microbatches, optimizers, precision, settings
+from coopsim.fitting.remedies import checkpointing, compiled, microbatches, optimizers, precision, settings, switches
 from coopsim.fitting.remedy import Remedy
 
 _ENOUGH = 2  #: combinations after which the search ends
@@ -47,7 +47,8 @@ def _faster(bench: Bench, alone: set[str]) -> None:
     if most is None or half is None or most.kind not in alone or half.kind in alone:
         return
     done = bench.fits(most.with_(half))
-    if done is not None and done.time_ratio >= bench.found[most.kind].time_ratio:
+    alone_ratio = min(remedy.time_ratio for remedy in bench.found.values() if remedy.kind == most.kind)
+    if done is not None and done.time_ratio >= alone_ratio:
         bench.withdraw(done)
 
 
@@ -74,6 +75,9 @@ def _strongest(bench: Bench, batch: Batch | None) -> Remedy | None:
 
 def _parts(bench: Bench) -> tuple[Remedy | None, ...]:
     """Return each kind at its strongest, those that keep the same numbers first; None for one that does not apply."""
-    less = optimizers.least(bench)
+    less = switches.strongest(bench, switches.optimizer(bench)) or optimizers.least(bench)
     others = settings.together(bench, optimizer=less is None)
-    return compiled.least(bench) or checkpointing.most(bench), others, precision.proposal(bench), less
+    recompute = switches.strongest(bench, switches.recompute(bench))
+    recompute = recompute or compiled.least(bench) or checkpointing.most(bench)
+    half = switches.strongest(bench, switches.half(bench)) or precision.proposal(bench)
+    return recompute, others, half, less

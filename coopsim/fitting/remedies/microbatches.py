@@ -1,19 +1,23 @@
 """Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
 
-import shlex
+from dataclasses import replace
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import Batch
+from coopsim.fitting.batch import Batch, Given
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import edits as edit
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import BatchOptions
 from coopsim.fitting.remedy import Remedy
 
 
 def propose(bench: Bench, batch: Batch) -> None:
-    """Propose the largest micro-batch that fits (`largest`)."""
-    largest(bench, batch)
+    """Propose the largest micro-batch that fits (`largest`), by options of the program or else by its calls."""
+    if largest(bench, batch) is None and batch.given is not None and _options(batch, batch.given) is not None:
+        given = replace(batch.given, options=None)
+        if given.wanted is not None:
+            largest(bench, Batch((), given.wanted, given))
 
 
 def largest(bench: Bench, batch: Batch, base: Remedy | None = None) -> Remedy | None:
@@ -58,32 +62,34 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
 
     They are set by edits of the script, by options in its command, or by a stand-in for the edits.
     """
-    times, given = batch.wanted // part, bench.survey.given
+    times, given = batch.wanted // part, batch.given or bench.survey.given
+    text = f"batches of {part}, {times} per step (numbers change)"
     start = batch.template or bench.script.command
+    if (options := _options(batch, given)) is not None:
+        command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
+        changes = Changes(printed=(f"batches of {part}",))
+        remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)
+        return replace(remedy, lines=(remedy.typed,), options=options.values(times, part * (not batch.template)))
     if batch.given is None:
-        command, edits = given.command(batch.command(part), times), given.adding_up(times)
+        command, edits = batch.command(part), given.adding_up(times)
         changes = Changes(accumulate=times)
     else:
-        command, edits = given.command(start, times, part), given.edits(times)
+        command, edits = start, given.edits(times)
         itself = given.arguments is not None or given.adds_up is not None
         of_arguments = given.arguments is not None
         changes = Changes(divide=times, in_arguments=of_arguments, accumulate=1 if itself else times)
-    if given.by_options:
-        changes = Changes(printed=(f"batches of {part}",))
-    words = shlex.join(("python", *command) if command[0].endswith(".py") else command)
-    by_hand = () if given.by_options else _by_hand(bench, edits, times)
-    return bench.proposal(
-        "micro-batches",
-        f"batches of {part}, {times} per step (numbers change)",
-        (*((words,) if command != start else ()), *by_hand),
-        changes,
-        same=False,
-        command=command,
-        edits=edits,
-    )
+    remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command, edits=edits)
+    typed = (remedy.typed,) if command != start else ()
+    return replace(remedy, lines=(*typed, *_by_hand(bench, given, edits, times)))
 
 
-def _by_hand(bench: Bench, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
+def _options(batch: Batch, given: Given) -> BatchOptions | None:
+    """Return the options of the program that make the batches; None if no option sets their size."""
+    options = given.options
+    return options if options is not None and (batch.template or options.wanted is not None) else None
+
+
+def _by_hand(bench: Bench, given: Given, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
     """The lines of the edits; where these are not certain, what they come to."""
     try:
         if edits:
@@ -93,7 +99,7 @@ def _by_hand(bench: Bench, edits: tuple[Edit, ...], times: int) -> tuple[str, ..
     calls = [edit.abbreviated(one) for one in edits if one.name]
     if bench.survey.trainer:
         return tuple(calls) or (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
-    if bench.survey.given.adds_up is not None:
+    if given.adds_up is not None:
         return tuple(calls)
     more = ("# if it adds up gradients of several batches already: times their number",)
     return (

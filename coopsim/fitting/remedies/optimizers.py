@@ -53,16 +53,15 @@ def propose(bench: Bench) -> None:
 
     Only those whose saved state may be enough are tried, in a script of one process whose optimizers are all Adam.
     """
-    bench.first_of(_proposals(bench, bench.over_bytes))
+    if not bench.has_option("optimizer"):
+        bench.first_of(_proposals(bench, bench.over_bytes))
 
 
 def least(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet, with the least state, for combinations.
 
-    None if none can replace the script's, or if the command's options set the batch size, which would be overridden.
+    None if none can replace the script's.
     """
-    if bench.survey.given.by_options:  # another remedy's options would replace its own
-        return None
     return next(iter(reversed(list(_proposals(bench, 0)))), None)
 
 

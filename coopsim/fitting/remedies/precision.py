@@ -17,8 +17,9 @@ _MANY = 4  #: for more models than this, one line for all is shown, instead of o
 
 
 def propose(bench: Bench) -> None:
-    """Propose forward passes in bfloat16."""
-    bench.first_of([proposal(bench)])
+    """Propose forward passes in bfloat16, unless an option of the program does that."""
+    if not bench.has_option("precision"):
+        bench.first_of([proposal(bench)])
 
 
 def propose_weights(bench: Bench) -> None:

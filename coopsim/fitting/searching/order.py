@@ -16,6 +16,7 @@ from coopsim.fitting.remedies import (
     precision,
     selective,
     settings,
+    switches,
     unused,
 )
 
@@ -75,17 +76,26 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
         else ([one] for one in blocks)
     )
     in_batches = [] if batch is None else [RemedyKind(lambda: microbatches.propose(bench, batch), activations, runs=2)]
+    states = held.get("optimizer_state", 0)
+    own = [
+        RemedyKind(lambda: bench.first_of(switches.recompute(bench)), kept or activations, runs=1),
+        RemedyKind(lambda: bench.first_of(switches.half(bench)), activations / 2, runs=1),
+        RemedyKind(lambda: bench.first_of(switches.optimizer(bench)), states, runs=1),
+        RemedyKind(lambda: bench.first_of(switches.compiled(bench)), activations / 2, runs=4),
+    ]
     return [
         RemedyKind(lambda: unused.propose(bench), held.get("unused", 0), runs=1),
         RemedyKind(lambda: settings.propose_allocator(bench), everything, runs=1),  # tried only if a replay suffices
+        *own[:1],
         *whole,
         *fewest,
         *in_batches,
+        *own[1:],
         RemedyKind(lambda: precision.propose(bench), activations / 2, runs=1),
         RemedyKind(lambda: settings.propose_others(bench), max(2 * survey.logits_bytes, parameters), runs=1),
         RemedyKind(lambda: settings.propose_sharding(bench), of_fsdp, runs=2),
         RemedyKind(lambda: compiled.propose(bench), activations, runs=3),
-        RemedyKind(lambda: optimizers.propose(bench), held.get("optimizer_state", 0), runs=1),
+        RemedyKind(lambda: optimizers.propose(bench), states, runs=1),
         RemedyKind(lambda: loss.propose(bench), loss.FUSED * survey.logits_bytes, runs=1),
         *keeping,
         # Whatever the weights are, a loss is often computed from logits in float32.
