@@ -16,7 +16,7 @@ from coopsim.run import Report, Script
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TryOutcome:
     """The outcome of a trial. `done`: the remedy with its figures if it fits, else None.
 
     `failure`: why the script failed for another reason than memory; "" if it did not. `report`: that of the last run;
@@ -91,12 +91,12 @@ class Bench:
         """Return whether a remedy of this kind that fits is an option of the program."""
         return any(remedy.kind == kind and remedy.options for remedy in self.found.values())
 
-    def tried(self, remedy: Remedy) -> Outcome:
+    def tried(self, remedy: Remedy) -> TryOutcome:
         """Run the script with a remedy, and return the outcome."""
         ran = remedy.changes.stand_in
         self.trials.reports.pop(ran, None)
         done = self.trials.verify(remedy, self.survey)
-        return Outcome(done, self.failure(remedy), self.trials.reports.get(ran))
+        return TryOutcome(done, self.failure(remedy), self.trials.reports.get(ran))
 
     def fits(self, remedy: Remedy) -> Remedy | None:
         """Run the script with a remedy, and return it with its figures if it fits, else None."""

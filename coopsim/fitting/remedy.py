@@ -1,7 +1,8 @@
 """A remedy: what to change in a script so that it fits, and the figures of its trial.
 
 Its kind is the module of remedies/ that proposes it. There, `proposal` and the like return a remedy that has not been
-tried, and `propose` asks for trials (proposals.py) and keeps those that suffice: with which the script fits the card.
+tried, and `propose` has such remedies tried (bench.py); those that suffice, with which the script fits the card, are
+found.
 """
 
 import shlex
