@@ -270,7 +270,7 @@ def test_they_are_the_first_trials(tmp_path: Path) -> None:
     assert given.wanted == 4096
     kinds = order.by_gain(order.kinds(case, Batch((), given.wanted, given), together=False), case.over_bytes)
     for kind in kinds:
-        kind.propose()
+        kind.propose(case)
         if len(case.found) == 3:
             break
     rows = {remedy.lines[0].partition("train.py ")[2] for remedy in case.found.values()}

@@ -2,8 +2,6 @@
 
 import math
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -26,7 +24,7 @@ from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.fitting.verdict import Fit
-from coopsim.run import Report, Script
+from coopsim.run import Report, Script, words
 from coopsim.run.largest import Largest
 from coopsim.run.largest import search as search_largest
 
@@ -73,9 +71,9 @@ def at_once(
 class Search:
     """The search for one script on one card, with `jobs` runs at a time.
 
-    `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
-    for the one on which the verdict depends. `first`: whether to end with the first remedy that works, in the order
-    of kinds, instead of trying all. Raises CoopsimError for a command with bad placeholders of the batch size.
+    `say` is called with a line on each run. `seconds` after the verdict no run is started, and those under way are
+    killed. `first`: whether to end with the first remedy that works, in the order of kinds, instead of trying all.
+    Raises CoopsimError for a command with bad placeholders of the batch size.
     """
 
     def __init__(
@@ -99,7 +97,7 @@ class Search:
         self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), on_found=on_found)
         self._jobs = jobs
         self._first = first
-        self._ends = math.inf if seconds is None else time.monotonic() + seconds
+        self._seconds = math.inf if seconds is None else seconds
         self._survey: Survey | None = None
         self._lower_needs: int | None = None
         self._fits = False
@@ -112,11 +110,12 @@ class Search:
         """
         with self._started() as folder:
             self._survey = survey = self._trials.survey(folder / "requests.npy")
-            self._note_basis(survey, folder)
+            self._note_basis(survey)
             batch = self._batch(survey)
             self._fits = self._judge_as_it_is(survey)
-            with self._limited():
+            with self._trials.limited(self._seconds):
                 if self._fits or survey.report.outcome == "oom":  # which no card has: only a smaller batch helps
+                    self._look_at_masks(folder)
                     larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
@@ -124,7 +123,9 @@ class Search:
                     raise CoopsimError(
                         f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
                     )
-                return self._remedies(Bench(self._trials, survey, self._first), batch)
+                self._try_remedies(Bench(self._trials, survey, self._first), batch)
+                self._look_at_masks(folder)
+                return self.so_far()
 
     def look(self) -> Survey:
         """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.run.run raises."""
@@ -172,15 +173,22 @@ class Search:
         with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
             yield Path(folder)
 
-    def _note_basis(self, survey: Survey, folder: Path) -> None:
-        """Note what the verdict rests on: if sizes depend on masks, on a run with their other bound, too."""
+    def _note_basis(self, survey: Survey) -> None:
+        """Note what the verdict rests on."""
         if survey.report.replay is not None:
             ran, steps = survey.report.steps, survey.report.replay["steps"]
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-        self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+        self._trials.notes += words.cautions(survey.report)
+        if survey.report.other_masks is not None:  # that it fails with the upper bound
+            self._trials.notes.append(words.other(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
-    def _remedies(self, bench: Bench, batch: Batch | None) -> Fit:
+    def _look_at_masks(self, folder: Path) -> None:
+        """Look at the need with the other bound of what masks keep, where one verdict is asked for."""
+        if not self._first:
+            self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+
+    def _try_remedies(self, bench: Bench, batch: Batch | None) -> None:
         """Try the kinds of remedy, and combinations if few work."""
         if batch is None:
             self._trials.notes.append(_NO_BATCH)
@@ -188,19 +196,6 @@ class Search:
         enough = 1 if self._first or evaluation.is_the_cause(bench) else _KINDS
         if len({remedy.kind for remedy in bench.found.values()}) < enough:
             combine.propose(bench, batch)
-        return self.so_far()
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Within the context, kill the runs when the time limit passes."""
-        left = max(self._ends - time.monotonic(), 0.0)
-        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     def _judge_as_it_is(self, survey: Survey) -> bool:
         """Return whether the unchanged script fits, from the first run, or from one on the card where that decides.
@@ -254,8 +249,12 @@ class Search:
 
     def _try(self, bench: Bench, kind: RemedyKind) -> None:
         """Try a kind of remedy, unless one has been found and that is enough."""
-        if not (self._first and bench.found):
-            kind.propose()
+        if self._first and bench.found:
+            return
+        with self._trials.apart(self._seconds * kind.of_time) as trials:
+            kind.propose(replace(bench, trials=trials))
+            if trials.stopped and not self._trials.stopped:
+                self._trials.notes.append(f"{kind.name} was ended when it had taken its share of --time")
 
     def _larger(self, batch: Batch) -> Largest:
         """Search for the largest batch that fits, from the wanted one; the latter if the time limit passes before."""

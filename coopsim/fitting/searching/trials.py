@@ -1,7 +1,8 @@
 """Run the script with what remedies propose, in the card's memory less some headroom, to see whether it fits."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Trials:
     reports: dict[Changes, Report] = field(default_factory=dict)  #: the last report of a run with changes
     on_found: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
     copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
+    parts: list["Trials"] = field(default_factory=list)  #: which stop with these
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -59,6 +61,30 @@ class Trials:
         """Kill the runs under way, and start no more; it may be called again."""
         self.stopped = True
         self.execute.end()
+        for part in list(self.parts):
+            part.stop()
+
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Within the context, stop after so many seconds."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self.stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def apart(self, seconds: float) -> Iterator["Trials"]:
+        """Within the context, give trials that stop after so many seconds, or with these; what they find is shared."""
+        part = replace(self, execute=Local(), parts=[])
+        self.parts.append(part)
+        try:
+            with part.limited(seconds):
+                yield part
+        finally:
+            self.parts.remove(part)
 
     def survey(self, requests: Path) -> Survey:
         """Run the unchanged script with unlimited memory, and return the survey.
@@ -137,7 +163,7 @@ class Trials:
             try:
                 report = self.judged(self._executed(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
-                if self._is_over():  # `stop` has killed the run
+                if self.is_over():  # `stop` has killed the run
                     return None
                 self.failed[changes] = str(e)
                 ended(f"fails: {e}")
@@ -157,7 +183,7 @@ class Trials:
         seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
         return unwatched.merged(seen, report)
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether no more runs are started, asked anew: another thread may have called `stop`."""
         return self.stopped
 
