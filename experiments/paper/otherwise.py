@@ -14,7 +14,7 @@ from coopsim.base.progress import watch
 from coopsim.simulate.replay import warm_up
 from coopsim.study.sweep import Grid, Processes, sweep
 from experiments.common import arguments
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 from experiments.figures.experiment import EXPECTED, ROOT
 from experiments.figures.pictures import MODELS
 from experiments.figures.results import table
@@ -45,7 +45,7 @@ def main() -> None:
         df = sweep(grid, out, Processes(jobs), report)
     found = pd.DataFrame([row(df, spec) for spec in specs[1:]])
     found.to_csv(EXPECTED / "otherwise.csv", index=False, float_format="%.5f")
-    write_section("otherwise", section(found), DOCS / "replay.md")
+    write_section("otherwise", section(found))
 
 
 def row(df: pd.DataFrame, spec: str) -> dict[str, object]:
