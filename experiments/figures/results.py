@@ -1,23 +1,17 @@
 """Tables of the pages, from the expected results: `run.py --update` writes them, a test compares them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.common import arguments
 from experiments.common.pages import write_section
-from experiments.figures.experiment import EXPECTED, ROOT
+from experiments.figures.experiment import EXPECTED
 from experiments.figures.pictures import IN_WORDS, MODELS, POLICIES, case
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE = ROOT / "docs" / "results.md"
-MEASURED = ROOT / "docs" / "claims.md"
 CARD = "h100"
-SENSITIVITY = ROOT / "docs" / "sensitivity.md"
-BEYOND = ROOT / "docs" / "sensitivity.md"
-ALLOCATORS = ROOT / "docs" / "allocators-planned.md"
 HALF = 0.5
 STEPS = 10  # of overhead.toml, the default
 PLAIN = "as published"
@@ -238,35 +232,30 @@ def gap() -> str:
     return table(["points above the optimum, median / most (fits)", "80 % of the peak", "60 %"], rows)
 
 
-def sections() -> dict[Path, dict[str, str]]:
-    """What stands between the marks of each page, by name."""
-    paper = {
-        "overhead": overhead(),
-        "fragmentation": fragmentation(),
+def sections() -> dict[str, str]:
+    """What stands between the marks of pages, by name."""
+    return {
+        "modelled overhead": overhead(),
+        "modelled fragmentation": fragmentation(),
         "search": search(),
-        "smallest": smallest(),
-    }
-    measured = {
+        "modelled smallest": smallest(),
         "overhead-70": overhead_measured(0.7),
         "overhead-50": overhead_measured(HALF),
         "fragmentation": fragmentation_measured(),
         "smallest": smallest_measured(),
-    }
-    choices = {
         "ablation": ablation(),
         "cost-model": cases("cost-model", "cost_model", lambda v: case("cost_model", v)),
         "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
         "steps": cases("steps", "steps", lambda v: case("steps", v)),
+        "gap": gap(),
+        "stweaver": stweaver(),
     }
-    others = {BEYOND: {"gap": gap()}, ALLOCATORS: {"stweaver": stweaver()}}
-    return {PAGE: paper, MEASURED: measured, SENSITIVITY: choices, **others}
 
 
 def write() -> None:
     """Write them into the pages."""
-    for page, texts in sections().items():
-        for name, text in texts.items():
-            write_section(name, text, page)
+    for name, text in sections().items():
+        write_section(name, text)
 
 
 if __name__ == "__main__":

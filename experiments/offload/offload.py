@@ -83,8 +83,8 @@ def main() -> None:
     if args.planned:
         bands = beside(pd.read_csv(EXPECTED / "offload.csv"), bands)
     bands.to_csv(EXPECTED / "offload.csv", index=False, float_format="%.5f")
-    write_section("offload", by_card(bands), DOCS / "offload.md")
-    write_section("links", by_link(bands), DOCS / "offload.md")
+    write_section("offload", by_card(bands))
+    write_section("links", by_link(bands))
     save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
     save(map_of_bert(), DOCS / "images" / "offload-map.png", dpi=140)
 

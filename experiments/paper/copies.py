@@ -19,7 +19,7 @@ from experiments.common import arguments
 from experiments.common.pages import write_section
 from experiments.figures.experiment import EXPECTED, ROOT
 from experiments.figures.pictures import MODELS
-from experiments.figures.results import SENSITIVITY, table
+from experiments.figures.results import table
 
 FORMS = ("copy", "copy_outputs", "first_run")
 BASELINES = ("dtr-oneflow", "dte-oneflow")
@@ -43,7 +43,7 @@ def main() -> None:
             tick()
     found = pd.concat(rows, ignore_index=True)[["trace", "policy", "smallest", "safe", "failing"]]
     found.to_csv(EXPECTED / "copies.csv", index=False, float_format="%.4f")
-    write_section("copies", section(found), SENSITIVITY)
+    write_section("copies", section(found))
 
 
 def section(found: pd.DataFrame) -> str:
