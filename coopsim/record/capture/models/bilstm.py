@@ -1,4 +1,8 @@
-"""BiLSTM, unrolled to one cell per position, because a fused op leaves nothing to evict."""
+"""BiLSTM, unrolled to one cell per position, because a fused op leaves nothing to evict.
+
+The script of Coop's authors is not published: one layer (which needs about their largest budget, 8.5 GB) and two
+classes are assumptions.
+"""
 
 from functools import partial
 
