@@ -38,9 +38,7 @@ def run(args: argparse.Namespace) -> int:
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None
     if remedies is None:
-        if args.jobs and args.executor != "processes":
-            raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
-        search = Search(script, jobs=args.jobs or 1, executor=args.executor, seconds=args.time, say=note)
+        search = Search(script, jobs=args.jobs or 1, seconds=args.time, say=note)
         try:
             found = search.run()
         except KeyboardInterrupt:
@@ -67,8 +65,6 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
 
     why = "{} is for one card; with --gpu any, leave it out"
     exclude(args, ("memory", "apply", "patch", "replay_steps", "lengths"), why)
-    if args.executor != "processes":
-        raise CoopsimError(why.format("--executor"))
     script = Script(command, precision=args.precision, masks=args.masks, workspaces=args.workspaces, steps=args.steps)
     search = EveryCard(script, seconds=args.time, jobs=args.jobs or 1, say=note)
     try:

@@ -170,7 +170,6 @@ def fit(p: argparse.ArgumentParser) -> None:
     p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")
     _long(p)
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
-    flags_shared.executor(p)
     p.add_argument(
         "--time",
         type=duration,

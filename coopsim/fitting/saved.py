@@ -13,6 +13,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.fitting import inputs
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import Option
 from coopsim.fitting.remedy import Remedy
 from coopsim.phantom import build
 from coopsim.run import Script
@@ -52,8 +53,9 @@ def _is_old(path: Path, remedies: tuple[Remedy, ...]) -> bool:
 
 def _remedy(found: dict[str, Any]) -> Remedy:
     changes = Changes.read(json.dumps(found["changes"]))
-    said = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
+    said: dict[str, Any] = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
     said |= {"edits": tuple(map(Edit.read, found["edits"])), "texts": tuple(map(tuple, found["texts"]))}
+    said["options"] = tuple((Option.read(option), value) for option, value in found["options"])
     return Remedy(**found | said | {"changes": changes})
 
 
