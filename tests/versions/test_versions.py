@@ -81,7 +81,7 @@ def test_capture(record: Recorder, coopsim, tmp_path: Path) -> None:
 
 def test_core() -> None:
     """Replays are those of OneFlow with this version of Numba, compiled as it is known inside."""
-    goldens = ROOT / "tests" / "simulate" / "policies" / "oneflow" / "test_golden.py"
+    goldens = ROOT / "tests/simulate/policies/oneflow/test_golden.py"
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "not slow", "-p", "no:cacheprovider", str(goldens)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout

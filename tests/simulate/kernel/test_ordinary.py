@@ -14,7 +14,7 @@ from coopsim.simulate.kernel.jit import inlined, kernel, now_ns
 from coopsim.simulate.kernel.reference import Bundle
 from coopsim.trace.schedule import load
 from tests.conftest import ROOT
-from tests.simulate.kernel.test_array import Things, shift
+from tests.simulate.kernel.things import Things, shift
 
 #: As if a class of Numba's inside had another name.
 OTHER = """
