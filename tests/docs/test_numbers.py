@@ -17,7 +17,7 @@ def text(page: str) -> str:
 
 def test_how_many_networks_there_are() -> None:
     n = len(list((ROOT / "traces").glob("*.parquet")))
-    for page in ("README.md", "docs/tour.md", "docs/policies-ours.md", "docs/policies-measured.md"):
+    for page in ("README.md", "docs/tour.md", "docs/policies.md"):
         assert set(re.findall(r"(\d+) networks", text(page))) == {str(n)}, page
     assert f"{n - 1} networks (all but `moe`" in text("docs/sensitivity.md")
     assert f"has all {n}" in text("docs/optimum.md")
@@ -45,12 +45,10 @@ def test_how_many_remedies_were_applied() -> None:
 
 
 def test_what_our_policies_save() -> None:
-    """As the row of all networks in docs/policies-measured.md has it."""
-    row = next(
-        line for line in (ROOT / "docs" / "policies-measured.md").read_text("utf-8").splitlines() if "**all**" in line
-    )
+    """As the row of all networks has it."""
+    row = next(line for line in (ROOT / "docs" / "policies.md").read_text("utf-8").splitlines() if "**all**" in line)
     thrift, foresight = (float(p) for p in re.findall(r"\(-([\d.]+) %\)", row)[:2])
-    said = text("docs/policies-ours.md")
+    said = text("docs/policies.md")
     assert f"Foresight has {foresight:.0f} % less overhead" in said
     assert f"which knows only the past, {thrift:.1f} % less" in said
     assert f"it has {foresight:.0f} % less overhead in an arena" in text("README.md")
