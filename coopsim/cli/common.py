@@ -79,7 +79,7 @@ def real_allocator(against: str) -> Any:
     name, _, version = against.partition("==")
     if name != "torch" or not version:
         raise CoopsimError(
-            f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda, or a file of --answers"
+            f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda, or a file of answers"
         )
     find(version)  # raises for a version that is not simulated
     note(f"preparing the allocator of torch {version}")

@@ -3,7 +3,7 @@
 import argparse
 
 from coopsim.cli import flags_shared
-from coopsim.cli.values import duration, natural, positive, span, tolerance
+from coopsim.cli.values import duration, natural, positive, span
 
 
 def _masks(p: argparse.ArgumentParser) -> None:
@@ -107,13 +107,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
         type=span,
         metavar="LOW:HIGH",
         help="find the largest whole number, such as a batch size, with which it trains; {} in the command marks where "
-        "the number goes; the range is widened if the answer lies outside",
-    )
-    p.add_argument(
-        "--tolerance",
-        type=tolerance,
-        metavar="W",
-        help="with --largest: how far below a number that fails the search may stop (default: 1%%; 0%%: next to it)",
+        "the number goes; to 1%%; the range is widened if the answer lies outside",
     )
     p.add_argument(
         "--compile-budget",
@@ -151,11 +145,7 @@ def phantom(p: argparse.ArgumentParser) -> None:
     p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
     p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
     _long(p)
-    p.add_argument(
-        "--figure", metavar="F", help="draw the replay: memory over its steps, and the cause (PNG, PDF, SVG)"
-    )
     _precision(p, "as the script sets it")
-    p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
     p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
 
 

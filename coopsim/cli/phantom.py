@@ -35,8 +35,6 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import phantom_largest
 
         return phantom_largest.run(args, command, memory_of(args))
-    if args.tolerance is not None:
-        raise CoopsimError("--tolerance requires --largest")
     for option in ("snapshot", "trace"):
         if getattr(args, option) and ranks.several(args.ranks):
             raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
@@ -48,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         card=args.gpu,
         memory_bytes=memory_of(args) if args.compile_budget is None else _compile_budget(args),
         precision=args.precision,
-        traceback=args.traceback,
+        traceback=True,
         output=2 if args.json else None,
         world_size=args.world,
         ranks=args.ranks,
@@ -78,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
                 not_replayed = verdict
             else:
                 report = replace(report, replay=verdict.to_dict())
-                if args.figure is not None:
-                    phantom_long.draw(verdict, args.figure)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:

@@ -51,11 +51,6 @@ def span(text: str) -> tuple[int, int]:
     return ends
 
 
-def tolerance(text: str) -> float:
-    """Parse a percentage, 0% included; return a fraction."""
-    return 0.0 if text in ("0%", "0.0%") else percent(text)
-
-
 def percent(text: str) -> float:
     """Parse a percentage between 0% and 100%, exclusive; return a fraction."""
     try:

@@ -44,7 +44,7 @@ def fit(
     if they keep nothing). workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default,
     docs/phantom-gpu.md). steps: optimizer steps after which each run ends (None: as the script does); lengths: a file
     with the length of the inputs of each step of a long run, line by line, or replay_steps: the number of its steps, of
-    lengths drawn from those that ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md).
+    lengths drawn from those that ran: what fits is then what fits in all its steps, by a replay (docs/long-runs.md).
     precision: of float32 products in predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints
     as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`.
     Raises CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from coopsim.base.types import Precision
 
 FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
+NEEDS_OTHERS = "needs-ranks"  #: a file in FOLDER, where a rank ran alone that cannot
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,12 @@ class Task:
     `snapshot`, `trace`, `requests` and `step_requests` are files to write, "" for none; they exclude each other.
 
     The trace has `steps` steps, after `warmup` ones, and names `command` as what it was made with. `ranks` is "" unless
-    the process is a rank of a job, `rank` of `world`: "alone", "together" with the others, or a "stage" of `pipeline`,
-    which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `plugin` is a module
-    with a PLUGIN (launch/plugin.py), which is called with `told` once torch is imported; what the plugin's `end`
-    returns goes into the report. `explains` is off where running out of memory is expected: then what was alive at that
-    moment is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
-    itself. `masks` is what masks keep (observe/masks.py). `watched` is off where no op is to be seen: only peaks,
-    steps and what the allocator says are reported then, and data on the device are zeros.
+    the process is a rank of a job, `rank` of `world`: "alone", or "together" with the others. `plugin` is a module with
+    a PLUGIN (launch/plugin.py), which is called with `told` once torch is imported; what the plugin's `end` returns
+    goes into the report. `explains` is off where running out of memory is expected: then what was alive at that moment
+    is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
+    itself. `masks` is what masks keep (observe/masks.py). `watched` is off where no op is to be seen: only peaks, steps
+    and what the allocator says are reported then, and data on the device are zeros.
     """
 
     card: str
@@ -39,9 +39,6 @@ class Task:
     ranks: str = ""
     rank: int = 0
     world: int = 1
-    pipeline: tuple[int, ...] = ()
-    present: tuple[int, ...] = ()
-    messages: str = ""
     plugin: str = ""
     told: str = ""
     explains: bool = True

@@ -6,7 +6,7 @@ from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.remedy import Remedy
 from coopsim.run.ranks import launcher
-from coopsim.run.ranks.fewest import asked
+from coopsim.run.ranks.fewest import narrow
 
 #: At most so many times the cards that the job has: if more are needed, what every card holds is too large.
 _MOST = 16
@@ -20,16 +20,12 @@ def propose(bench: Bench) -> None:
     job = bench.survey.report
     if not job.ranks:
         return
-    worked: set[int] = set()
-    sizes = asked(job)
-    size = next(sizes)
-    while True:
-        if job.world_size < size <= job.world_size * _MOST and bench.fits(proposal(bench, size)) is not None:
-            worked.add(size)
-        try:
-            size = sizes.send(size in worked)
-        except StopIteration:
-            break
+
+    def trains(size: int) -> bool:
+        within = job.world_size < size <= job.world_size * _MOST
+        return within and bench.fits(proposal(bench, size)) is not None
+
+    narrow(trains, job)
 
 
 def proposal(bench: Bench, size: int) -> Remedy:

@@ -24,9 +24,9 @@ from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.fitting.verdict import Fit
-from coopsim.run import Report, Script, words
+from coopsim.run import Report, Script, largest, words
 from coopsim.run.largest import Largest
-from coopsim.run.largest import search as search_largest
+from coopsim.run.search import SearchedRuns
 
 _KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
 _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
@@ -35,10 +35,6 @@ _NO_BATCH = "smaller batches were not tried: write {} in the command where the b
 _TOLERANCE = 0.05  #: relative tolerance of the largest batch
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-
-
-class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
-    """The time limit has passed, and no more runs are started."""
 
 
 def at_once(
@@ -260,23 +256,13 @@ class Search:
         """Search for the largest batch that fits, from the wanted one; the latter if the time limit passes before."""
         trials = self._trials
         script = replace(trials.script, quiet=True)
-        tried: dict[int, Report] = {}
 
         def run_with(n: int) -> Report:
-            if trials.stopped:
-                raise _TimeIsOver
             with trials.runs.one(f"with {n}") as ended:
                 command = batch.command(n)
-                try:
-                    report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
-                except CoopsimError:
-                    if trials.stopped:  # which killed the run
-                        raise _TimeIsOver from None
-                    raise
+                report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
-        try:
-            return search_largest(run_with, batch.wanted, batch.wanted, tried, tolerance=_TOLERANCE, times=_WIDER)
-        except _TimeIsOver:
-            return Largest(batch.wanted, batch.wanted, tried)
+        runs = SearchedRuns[int](run_with, over=trials.is_over)
+        return largest.search(runs, batch.wanted, batch.wanted, tolerance=_TOLERANCE, times=_WIDER)

@@ -202,9 +202,6 @@ def _report(script: Script, ran: start.RanProgram) -> Report:
         interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
-        pipeline=ran.pipeline,
-        alike=ran.alike,
-        between=ran.between,
         masks={"": "all", LOWER: "none"}.get(script.masks, script.masks),
         **common | {"out_of_memory": next(seen, None)},
     )

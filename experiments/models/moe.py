@@ -126,3 +126,4 @@ MODEL = Model(
     optimizer="adamw",
     details={"experts": EXPERTS, "experts_per_token": CHOSEN, "tokens": TOKENS},
 )
+step = MODEL.step
