@@ -4,7 +4,6 @@ The real allocator that `--against` names.
 """
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +35,6 @@ def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
     if not command:
         raise CoopsimError(f"name the command to run after --, as in: coopsim {verb} -- python train.py")
     return command
-
-
-def exclude(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    """Raise CoopsimError if one of these options is given; `why` is its message, with {} where the option goes."""
-    for name in options:
-        if getattr(args, name):
-            raise CoopsimError(why.format(f"--{name.replace('_', '-')}"))
-
-
-def lengths_file(args: argparse.Namespace) -> str:
-    """Return the file that --lengths names, "" without. Raises CoopsimError if it is none of lengths."""
-    if args.lengths is None:
-        return ""
-    from coopsim.run.longrun.lengths import read
-
-    read(Path(args.lengths))
-    return str(Path(args.lengths).absolute())
 
 
 def timeline_params(args: argparse.Namespace) -> Any:

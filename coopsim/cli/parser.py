@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from coopsim.base.errors import unknown
-from coopsim.cli import flags_files, flags_replays, flags_scripts, flags_shared, grid
+from coopsim.cli import flags_files, flags_phantom, flags_replays, flags_scripts, flags_shared, grid
 from coopsim.version import __version__
 
 _ALLOCATORS_HELP = (
@@ -88,7 +88,7 @@ def build() -> Parser:
         return p
 
     flags_scripts.capture(add("capture", "record one steady training step of a model, without a GPU"))
-    flags_scripts.phantom(
+    flags_phantom.phantom(
         add(
             "phantom",
             "run an unmodified training script without a GPU: its memory peaks, and why it runs out of memory",

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 from coopsim.base.progress import note
 from coopsim.base.text import human
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 
 if TYPE_CHECKING:
     from coopsim.fitting.searching.ratio import Ratio
     from coopsim.run import Report, Script
-
-_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace")
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
@@ -22,7 +19,6 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.fitting.searching import ratio
     from coopsim.run.search import SearchedRuns
 
-    exclude(args, _OPTIONS, "--compile-budget gives the card these bytes, for many runs; it excludes {}")
     note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
     script = replace(script, quiet=True)
     runs = SearchedRuns[float](lambda r: ratio.run_with(script, r), _say)

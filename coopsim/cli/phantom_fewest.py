@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 
 if TYPE_CHECKING:
     from coopsim.run import Script
@@ -21,8 +20,6 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.run.ranks.fewest import Fewest
     from coopsim.run.search import SearchedRuns
 
-    others = ("fit", "largest", "ranks", "snapshot", "trace")
-    exclude(args, others, "--fewest-ranks runs rank 0 of many worlds; {} is for one that is known")
     script = replace(script, quiet=True)
     first = run_script(script)
     if not first.ranks:

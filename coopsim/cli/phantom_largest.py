@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
 from coopsim.base.types import CoopsimError
-from coopsim.cli import phantom_ranks
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 from coopsim.run import memory
 from coopsim.run.words import kept
 
@@ -22,29 +20,15 @@ _TOLERANCE = 0.01  #: relative tolerance of the number found
 _TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
-def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
+def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
-    from coopsim.run import Script, largest
+    from coopsim.run import largest
     from coopsim.run.largest import Largest
     from coopsim.run.search import SearchedRuns
 
-    others = ("fit", "fewest_ranks", "snapshot", "trace")
-    exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
-    if not any("{}" in word for word in command):
+    if not any("{}" in word for word in script.command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
-    script = Script(
-        command,
-        card=args.gpu,
-        memory_bytes=memory_bytes,
-        precision=args.precision,
-        quiet=True,
-        world_size=args.world,
-        ranks=args.ranks,
-        nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
-        masks=args.masks,
-        workspaces=args.workspaces,
-        steps=args.steps,
-    )
+    script = replace(script, quiet=True)
     low, high = args.largest
     note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
     runs = SearchedRuns[int](lambda n: _run(script, n), lambda n, said: search.say(str(n), said))

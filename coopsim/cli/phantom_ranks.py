@@ -3,7 +3,6 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from coopsim.base import budget
 from coopsim.base.text import human
 
 if TYPE_CHECKING:
@@ -16,13 +15,6 @@ _WIDTH = 96  #: of a line of kinds
 def several(ranks: str | None) -> bool:
     """Return whether `--ranks` names more than one."""
     return ranks is not None and not ranks.isdecimal()
-
-
-def nccl_bytes(given: str | None) -> int | None:
-    """Return the bytes of `--nccl-memory`; None if it is not given."""
-    if given is None:
-        return None
-    return 0 if given == "0B" else budget.parse(given, None, "--nccl-memory")
 
 
 def by_kind(report: "Report") -> list[tuple[str, str]]:

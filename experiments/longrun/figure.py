@@ -1,7 +1,7 @@
 r"""Reserved and allocated memory over the steps of a long run, where it runs out, and why.
 
 python experiments/longrun/train.py --lengths 4000 > lengths.txt
-python -m experiments.longrun.figure lengths.txt    # docs/images/long-run.png, and the example of docs/late-oom.md
+python -m experiments.longrun.figure lengths.txt    # docs/images/long-run.png, and the example of docs/long-runs.md
 """
 
 import sys

@@ -4,7 +4,7 @@ r"""GPT-2 on texts of many lengths, of which few are long: 4 texts per step, the
     coopsim phantom run --gpu rtx-3060 --memory 8.56GiB --steps 150 --lengths lengths.txt \
         -- python experiments/longrun/train.py
 
-The first command prints the lengths of so many steps; the second makes the example of docs/late-oom.md (`figure.py`
+The first command prints the lengths of so many steps; the second makes the example of docs/long-runs.md (`figure.py`
 beside this file its figure).
 """
 

@@ -1,5 +1,7 @@
 """Long runs: what the replay of their steps says, against runs of all their steps on the phantom GPU."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -104,3 +106,14 @@ def test_a_script_is_judged_by_its_long_run(tmp_path: Path) -> None:
     enough = run(replace(of, memory_bytes=1 << 40, steps=110, lengths=str(a_file(tmp_path, 1000))))
     assert enough.replay is not None
     assert run(replace(of, memory_bytes=enough.replay["needs_bytes"])).outcome == "ok"
+
+
+def test_a_gate_is_held_to_the_replay(tmp_path: Path) -> None:
+    """What a leak takes after 5000 steps, not after the 12 that ran."""
+    (tmp_path / "train.py").write_text(LEAKS)
+    asked = ("phantom", "run", "--gpu", "rtx-3060", "--max-memory", "400MiB", "--steps", "12", "--json")
+    codes = []
+    for more in ((), ("--replay-steps", "5000")):
+        command = [sys.executable, "-m", "coopsim", *asked, *more, "--", "python", str(tmp_path / "train.py")]
+        codes.append(subprocess.run(command, capture_output=True, check=False).returncode)
+    assert codes == [0, 1]
