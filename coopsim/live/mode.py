@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from coopsim.live import observer as observers
+from coopsim.live import reducer as reducers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.undo import complete
@@ -35,7 +36,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._raised: BaseException | None = None
         self._hook: Callable[[Any], object] = sys.unraisablehook
         self._unseen = Unseen(
-            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
+            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away, self._reduces
         )
 
     @property
@@ -177,3 +178,14 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_away(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage on a GPU is evicted, by Python."""
         return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None
+
+    def _reduces(self, reducer: Any) -> None:
+        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
+        self.state.fetch()
+        try:
+            buckets, parameters = reducers.compared(reducer)
+        finally:
+            self.state.hand_over()
+        for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
+            self._bring_back(tensor)
+        self._context.values.spilled.keep(buckets, parameters)

@@ -146,9 +146,17 @@ answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.
 
 
 ON_CPU = """
+import torch
 from coopsim.live import step as steps
+from coopsim.live.planning import Planning
+from coopsim.live.search import Found, Search
 from tests.live.compare import compare
 steps._SPILLS.add("cpu")  # where numbers are real
+Planning._refuse = lambda self, why: None  # as on a GPU
+restore = torch.set_rng_state
+torch.set_rng_state = lambda state: restore(state.clone())  # read past the dispatcher, as on a GPU none on it is
+Search.first = lambda self: Found(None, "no plan")
+{fault}
 answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
 """
 
@@ -156,10 +164,12 @@ answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
 def check(found: dict[str, dict[str, object]]) -> None:
     for name, report in found.items():
         assert report["same"], name
+        assert report["offloads"] > 0, (name, report)
+        assert report["recomputes"] == report["planned_steps"] == 0, (name, report)
         assert report["peak_allocated_bytes"] <= report["budget_bytes"], (name, report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_programs_end_with_the_same_bits(child: Runner, part: int) -> None:
-    check(child(ON_CPU.format(names=NAMES[part::4], steps=5, memory="60%")))
+    check(child(ON_CPU.format(fault="", names=NAMES[part::4], steps=5, memory="60%")))
