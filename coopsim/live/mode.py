@@ -4,7 +4,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from coopsim.live import observer as observers
 from coopsim.live import reducer as reducers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
-from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
 from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
 
@@ -61,14 +59,15 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
 
-        failed: the step ended with an error, so all comes back as far as there is room.
+        failed: the step ended with an error, so all comes back as far as there is room. It can be called again, if it
+        was interrupted.
         """
         with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
-            exits.callback(complete, lambda: self.state.end(learn=not failed))
-            exits.callback(complete, partial(self.bring_all_back, failed=failed))
-            exits.callback(complete, lambda: self.state.conclude(failed=failed))
-            exits.callback(complete, self.undo)
-            exits.callback(complete, lambda: self.state.stop())
+            exits.callback(lambda: self.state.end(learn=not failed))
+            exits.callback(self.bring_all_back, failed=failed)
+            exits.callback(lambda: self.state.conclude(failed=failed))
+            exits.callback(self.undo)
+            exits.callback(lambda: self.state.stop())
         self._reraise()
 
     def _was_raised(self, unraisable: Any) -> None:

@@ -133,7 +133,10 @@ class TrainingSession:
         assert step is not None
         peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
         try:
-            step.end(error)
+            try:
+                step.end(error)
+            finally:
+                step.end(error)  # does nothing, unless it was interrupted before it began
         finally:
             self._running, self._ended = None, step if step.entered and step.residency.left else None
             if step.entered:

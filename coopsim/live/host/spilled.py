@@ -77,8 +77,8 @@ class Spilled:
             self.most_bytes = self.nbytes
             return 0
         self._residency.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
-        if self._residency.device_type == "cuda":
-            torch.cuda.synchronize()
+        if self._residency.streams is not None:
+            self._residency.streams.finish()
         with DisableTorchDispatch():
             bytes_of(copied).copy_(bytes_of(storage))
         self._copies[value] = copied
