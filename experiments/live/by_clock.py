@@ -78,7 +78,8 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     from coopsim.live.host.copies import Copies
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
-    from coopsim.live.streams import Streams, engines as streams_of
+    from coopsim.live.streams import Streams
+    from coopsim.live.streams import engines as streams_of
     from coopsim.live.tracked import Call
     from coopsim.live.values import Values
     from coopsim.phantom.control import Control

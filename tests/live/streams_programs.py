@@ -1,6 +1,7 @@
 """Random programs that train on three streams of the phantom GPU, whose ops say in its log what they read and write.
 
-Their own waits and record_stream are as PyTorch asks for, so that a run without a budget has no fault.
+Their own waits and record_stream are as PyTorch asks for, so that a run without a budget has no fault. No sum is
+differentiated: autograd hands one gradient to both of its terms, and may add to it for one while the other reads it.
 """
 
 import os
@@ -58,18 +59,18 @@ class Program:
         self.weights: list[Any] = [torch.nn.Parameter(self._filled(i + 1)) for i in range(draw.randint(3, 7))]
         self.kept: Any = self._filled(50)  # across steps
         self._x, self._gradient = self._filled(100), self._filled(101)
-        self._ops = [self._op() for _ in range(draw.randint(16, 32))]
+        self._ops = [self._op() for _ in range(draw.randint(20, 40))]
         self._moved = draw.choice([None, None, 4])  # the step whose streams are others
         torch.cuda.synchronize()
 
     def _filled(self, value: float) -> torch.Tensor:
         return torch.empty(N, device="cuda").fill_(value)
 
-    def _op(self) -> tuple[str, int, int, int]:
-        """What kind, on which stream, and of what: how far back the value lies, and which weight."""
+    def _op(self) -> tuple[str, int, int, int, int]:
+        """What kind, in which lane, and of what: of which other lane, how far back there, and which weight."""
         draw = self._draw
-        kind = draw.choice(["mul", "mul", "tanh", "add", "keep", "change", "read"])
-        return kind, draw.choice([0, 0, 1, 2]), draw.randint(1, 4), draw.randrange(len(self.weights))
+        kind = draw.choice(["mul", "mul", "tanh", "tanh", "both", "keep", "change", "read"])
+        return kind, draw.randrange(3), draw.randrange(3), draw.randint(1, 3), draw.randrange(len(self.weights))
 
     def _reads(self, stream: torch.cuda.Stream, *tensors: Any) -> None:
         """The program's own duty, before a stream reads tensors, and no more than that."""
@@ -94,22 +95,26 @@ class Program:
         """Forward, backward, optimizer."""
         for side in self._streams[1:]:
             side.wait_stream(self._streams[0])
-        values: list[Any] = [self._x]
+        lanes: list[list[Any]] = [[self._x] for _ in self._streams]
         saved = False  # for the backward pass, so that it must not be changed
-        for i, (kind, on, back, which) in enumerate(self._ops):
-            stream = self._streams[(on + (number == self._moved and i % 2)) % 3]
-            old, last, weight = values[-min(back, len(values))], values[-1], self.weights[which]
+        for i, (kind, lane, other, back, which) in enumerate(self._ops):
+            stream = self._streams[(lane + (number == self._moved and i % 2)) % 3]
+            made: Any = None
+            old, last, weight = lanes[other][-back:][0], lanes[lane][-1], self.weights[which]
             with torch.cuda.stream(stream):
                 match kind:
                     case "mul":
                         self._reads(stream, last, weight)
-                        values.append(last * weight)
+                        made = last * weight
                     case "tanh":
                         self._reads(stream, last)
-                        values.append(last.tanh())
-                    case "add":
+                        made = last.tanh()
+                    case "both":
                         self._reads(stream, last, old)
-                        values.append(last + old)
+                        made = last * old
+                    case "read":
+                        self._reads(stream, last, self.kept)
+                        made, saved = last * self.kept, True
                     case "keep":
                         self._reads(stream, old)
                         self.kept, saved = old.detach() * 0.5, False
@@ -118,16 +123,13 @@ class Program:
                         self._reads(stream, old)
                         self._changes(stream, self.kept)
                         self.kept.add_(old.detach())
-                    case "read":
-                        self._reads(stream, last, self.kept)
-                        values.append(last * self.kept)
-                        saved = True
-            if values[-1] is not last:
-                values[-1].made_on = stream
+            if made is not None:
+                made.made_on = stream
+                lanes[lane].append(made)
         main = self._streams[0]
-        self._reads(main, last := values[-1])
-        out = last * self.weights[0]
-        del values, old, last
+        self._reads(main, *(lane[-1] for lane in lanes))
+        out = lanes[0][-1] * lanes[1][-1] * lanes[2][-1]
+        del lanes, old, last, made
         out.backward(self._gradient)
         del out
         self._wait_for_all()
