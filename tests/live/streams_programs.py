@@ -51,7 +51,7 @@ for overload in ("mul.Tensor", "add.Tensor", "tanh", "tanh_backward", "add_.Tens
 
 
 class Program:
-    """One that is made of a seed. its steps are alike, but for the streams of one of them, if `changes`."""
+    """One that is made of a seed. Its steps are alike, but in some programs the streams of one step are others."""
 
     def __init__(self, seed: int) -> None:
         self._draw = draw = random.Random(seed)
@@ -59,6 +59,8 @@ class Program:
         self.weights: list[Any] = [torch.nn.Parameter(self._filled(i + 1)) for i in range(draw.randint(3, 7))]
         self.kept: Any = self._filled(50)  # across steps
         self._x, self._gradient = self._filled(100), self._filled(101)
+        self._holds = draw.random() < 0.5  # all that it uses, to the end of a step; else it calls record_stream
+        self._held: list[torch.Tensor] = []
         self._ops = [self._op() for _ in range(draw.randint(20, 40))]
         self._moved = draw.choice([None, None, 4])  # the step whose streams are others
         torch.cuda.synchronize()
@@ -78,7 +80,10 @@ class Program:
             if (made := getattr(one, "made_on", stream)) != stream:
                 stream.wait_stream(made)
             one.read_on = getattr(one, "read_on", set()) | {stream}
-            one.record_stream(stream)
+            if self._holds:
+                self._held.append(one)
+            else:
+                one.record_stream(stream)
 
     def _changes(self, stream: torch.cuda.Stream, one: Any) -> None:
         """The same before it changes one."""
@@ -90,6 +95,7 @@ class Program:
     def _wait_for_all(self) -> None:
         for side in self._streams[1:]:
             self._streams[0].wait_stream(side)
+        self._held.clear()
 
     def step(self, number: int) -> None:
         """Forward, backward, optimizer."""

@@ -49,6 +49,9 @@ FAULTS = {
     "nothing waits for what ran again": "Streams._wait_for_again = lambda self, stream: None",
     "copies are not waited for": "Streams.wait = lambda self, way, end: None",
     "blocks are not guarded": "streams._guard = lambda storage, stream: None",
+    "one stream alone waits for copies": "Streams.wait = lambda self, way, end: self.current().wait_event(end)",
+    "what is evicted is not guarded": "Streams.guard = lambda self, storage, tracked: None",
+    "gradients go while autograd has them": "Streams.needs = lambda self, tracked: False",
     "spilling does not wait": "Streams.finish = lambda self: None",
 }
 
