@@ -52,9 +52,10 @@ test-all: setup ## the tests and the slow proofs
 
 TORCH ?= 2.11.0
 TRANSFORMERS ?= 5.17.0
+NUMBA ?= 0.65.1
 ONLY ?=
 smoke: setup ## the tests of tests/versions with another PyTorch, TORCH=2.11.0 (.venv-2.11.0; a minute, and 3 GB)
-	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS)
+	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS) $(NUMBA)
 	.venv-$(TORCH)/bin/pytest tests/versions -m "not slow" -k "$(ONLY)"
 
 check: setup ## lint, format, types, layers

@@ -1,4 +1,4 @@
-"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch.
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/reference/files.md). Knows no torch.
 
 The plans that `live run` keeps for other starts of a script are such files, in the user's cache folder, each under all
 that it depends on.
