@@ -71,7 +71,7 @@ format: setup ## format the code
 headline: setup ## the tables of docs/claims.md: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python -m experiments.paper.headline
 
-gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it
+gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that experiments/gpu/README.md lists; PART=live: a part of it
 	$(PYTHON) experiments/gpu/run.py $(if $(PART),--part $(PART))
 
 figures: setup ## every figure and table of docs/claims.md, in out/, compared with what is expected (some minutes)
