@@ -83,17 +83,21 @@ def without_cache(bench: Bench) -> Remedy | None:
     models = [model for model in bench.survey.models if any(b.cached for level in model.levels for b in level)]
     if not models:
         return None
-    each = (
+    each = tuple(
         (
-            f"for module in {model.variable}.modules():",
-            '    if hasattr(module, "config"):',
-            "        module.config.use_cache = False",
+            model.number,
+            model.variable,
+            (
+                f"for module in {model.variable}.modules():",
+                '    if hasattr(module, "config"):',
+                "        module.config.use_cache = False",
+            ),
         )
         for model in models
     )
-    lines = tuple(itertools.chain(*each))
+    lines = tuple(itertools.chain(*(rows for *_, rows in each)))
     text = "without the cache of keys and values, which may change last bits"
-    return bench.proposal("settings", text, lines, Changes(no_cache=True), same=False, after_model=True)
+    return bench.proposal("settings", text, lines, Changes(lines=each), same=False, after_model=True)
 
 
 def _others(bench: Bench) -> Iterator[Remedy]:
