@@ -104,6 +104,6 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
         *blocks[2:],
         # Whatever the weights are, a loss is often computed from logits in float32.
         RemedyKind("weights", precision.propose_weights, (everything - 3 * logits) / 2, runs=1),
-        RemedyKind("cards", cards.propose, everything - activations, runs=3),
+        RemedyKind("cards", cards.propose, everything - activations, runs=4),
         RemedyKind("live", live.propose, activations, runs=12, of_time=_OF_LIVE),
     ]

@@ -174,7 +174,8 @@ class Search:
         if survey.report.replay is not None:
             ran, steps = survey.report.steps, survey.report.replay["steps"]
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-        self._trials.notes += words.cautions(survey.report)
+        on_card = replace(survey.report, memory_bytes=self._trials.script.total_bytes)
+        self._trials.notes += words.cautions(on_card)
         if survey.report.other_masks is not None:  # that it fails with the upper bound
             self._trials.notes.append(words.other(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
