@@ -11,15 +11,15 @@ class Changes:
     lines: to be run at the first call of a model, as they are printed: its number, its name in them, and themselves.
     autocast: run forward passes in bfloat16, those of the numbered `models` (none: of all). sharded_half: FSDP2
     computes in bfloat16. reshard: FSDP frees gathered layers after the forward pass. limit_gathers: FSDP1 limits
-    all-gathers in flight; no_prefetch: it does not prefetch. foreach, fused: this option of every optimizer (None: as
-    it is). set_to_none: this option of every zero_grad. accumulate: the optimizer steps once per so many calls.
-    hold_gradients: gradients are never freed, so that every step takes the memory of accumulation.
-    activation_memory_budget: this setting of AOTAutograd's partitioner (None: the script's). live: the budget in which
-    coopsim.live runs the script, "" for none; it excludes all of the above. offload: its plans may copy values to the
-    host. divide: batches are so many times smaller, those of TrainingArguments if `in_arguments`, else those of data
-    loaders; a library's own accumulation is multiplied by it. bf16_weights: weights become bfloat16, those of the
-    numbered `models`. printed: names of changes that only printed lines can make. variables: environment variables.
-    cards: the number of ranks, 0 for as many as the command starts.
+    all-gathers in flight; no_prefetch: it does not prefetch. sync_each: FSDP reduces gradients after each micro-batch.
+    foreach, fused: this option of every optimizer (None: as it is). set_to_none: this option of every zero_grad.
+    accumulate: the optimizer steps once per so many calls. hold_gradients: gradients are never freed, so that every
+    step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's partitioner (None:
+    the script's). live: the budget in which coopsim.live runs the script, "" for none; it excludes all of the above.
+    offload: its plans may copy values to the host. divide: batches are so many times smaller, those of
+    TrainingArguments if `in_arguments`, else those of data loaders; a library's own accumulation is multiplied by it.
+    bf16_weights: weights become bfloat16, those of the numbered `models`. printed: names of changes that only printed
+    lines can make. variables: environment variables. cards: the number of ranks, 0 for as many as the command starts.
     """
 
     lines: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
@@ -29,6 +29,7 @@ class Changes:
     reshard: bool = False
     limit_gathers: bool = False
     no_prefetch: bool = False
+    sync_each: bool = False
     foreach: bool | None = None
     fused: bool | None = None
     set_to_none: bool = False
@@ -46,8 +47,8 @@ class Changes:
 
     @property
     def of_fsdp(self) -> bool:
-        """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch."""
-        return self.reshard or self.limit_gathers or self.no_prefetch
+        """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch, sync_each."""
+        return self.reshard or self.limit_gathers or self.no_prefetch or self.sync_each
 
     @property
     def stand_in(self) -> "Changes":

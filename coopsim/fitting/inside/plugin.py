@@ -57,6 +57,7 @@ class ChangesPlugin:
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
+            "deferred": self._sharded.deferred(),
             "batches": self._batches.found(),
             "options": self._arguments.found(),
             "trainer": "transformers.trainer" in sys.modules,

@@ -75,6 +75,7 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     kept = max((sum(block.kept_bytes for block in level) for level in levels), default=0)
     kept = kept or activations  # which is not seen in compiled blocks
     of_fsdp = held.get("gathered_layers", 0) + held.get("buckets", 0)
+    of_fsdp += held.get("gradients", 0) * bool(survey.deferred)
     # After all blocks by an argument, fewer blocks are another row of the same kind.
     by_argument = bool(levels) and checkpointing.by_arguments(bench, levels[0]) is not None
     whole = RemedyKind("checkpointing", checkpointing.propose_whole, kept, runs=1)
