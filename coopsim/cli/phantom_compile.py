@@ -6,15 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 
 if TYPE_CHECKING:
     from coopsim.fitting.searching.ratio import Ratio
     from coopsim.run import Report, Script
-
-_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:
@@ -22,7 +19,6 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.fitting.searching import ratio
     from coopsim.run.search import SearchedRuns
 
-    exclude(args, _OPTIONS, "--compile-budget gives the card these bytes, for many runs; it excludes {}")
     note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
     script = replace(script, quiet=True)
     runs = SearchedRuns[float](lambda r: ratio.run_with(script, r), _say)
@@ -57,7 +53,7 @@ def _text(script: "Script", found: "Ratio") -> str:
             rows.append(("time", f"{found.time_ratio - 1:+.1%} per step against ratio 1, predicted by prices of ops"))
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
-    text = search.text(rows)
+    text = listed(rows, 16)
     own = found.as_it_is.plugin["own_memory_budgets"]
     if own:
         text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"

@@ -5,9 +5,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 
 if TYPE_CHECKING:
     from coopsim.run import Script
@@ -21,8 +21,6 @@ def run(args: argparse.Namespace, script: "Script") -> int:
     from coopsim.run.ranks.fewest import Fewest
     from coopsim.run.search import SearchedRuns
 
-    others = ("fit", "largest", "ranks", "snapshot", "trace", "traceback")
-    exclude(args, others, "--fewest-ranks runs rank 0 of many worlds; {} is for one that is known")
     script = replace(script, quiet=True)
     first = run_script(script)
     if not first.ranks:
@@ -59,7 +57,7 @@ def text(script: "Script", found: "Fewest") -> str:
                 rows.append(("of that", "more cards take what the script shares out: DDP nothing, FSDP no activations"))
     runs = len(found.tried) + len(found.refused)
     rows.append(("runs", f"{runs}; assumption: if it trains on some cards, it does on more"))
-    return search.text(rows)
+    return listed(rows, 16)
 
 
 def _json(script: "Script", found: "Fewest") -> dict[str, object]:

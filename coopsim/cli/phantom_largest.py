@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
+from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
-from coopsim.cli import phantom_ranks
 from coopsim.cli import phantom_search as search
-from coopsim.cli.common import exclude
 from coopsim.run import memory
 from coopsim.run.words import kept
 
@@ -18,39 +17,24 @@ if TYPE_CHECKING:
     from coopsim.run.largest import Largest
 
 
-_TOLERANCE = 0.01  #: relative tolerance of the number found, by default
+_TOLERANCE = 0.01  #: relative tolerance of the number found
 _TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
-def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
+def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
-    from coopsim.run import Script, largest
+    from coopsim.run import largest
     from coopsim.run.largest import Largest
     from coopsim.run.search import SearchedRuns
 
-    others = ("fit", "fewest_ranks", "snapshot", "trace", "traceback")
-    exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
-    if not any("{}" in word for word in command):
+    if not any("{}" in word for word in script.command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
-    script = Script(
-        command,
-        card=args.gpu,
-        memory_bytes=memory_bytes,
-        precision=args.precision,
-        quiet=True,
-        world_size=args.world,
-        ranks=args.ranks,
-        nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
-        masks=args.masks,
-        workspaces=args.workspaces,
-        steps=args.steps,
-    )
+    script = replace(script, quiet=True)
     low, high = args.largest
-    tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
     note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
     runs = SearchedRuns[int](lambda n: _run(script, n), lambda n, said: search.say(str(n), said))
     with runs.told_if_interrupted(lambda: _so_far(Largest(low, high, runs.tried))):
-        found = largest.search(runs, low, high, tolerance=tolerance, times=_TIMES, widened=_say_widened)
+        found = largest.search(runs, low, high, tolerance=_TOLERANCE, times=_TIMES, widened=_say_widened)
     print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
     return 3 if found.value is None else 0
 
@@ -84,7 +68,7 @@ def _text(script: "Script", found: "Largest") -> str:
         rows.append(("largest", f"{found.value} trains, where the search ended: it may be larger"))
     else:
         between = found.fails - found.value > 1
-        more = "; between them nothing was tried (--tolerance 0% goes on)" if between else ""
+        more = "; between them nothing was tried" if between else ""
         rows.append(("largest", f"{found.value} trains, {found.fails} does not{more}"))
     if found.refused:
         rows.append(("ended", found.refused))
@@ -101,7 +85,7 @@ def _text(script: "Script", found: "Largest") -> str:
     if found.value is not None and found.tried[found.value].depends_on_masks:
         rows.append(("masks", f"keep {kept(found.tried[found.value])}"))
     rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
-    return search.text(rows)
+    return listed(rows, 16)
 
 
 def _json(script: "Script", found: "Largest") -> dict[str, object]:

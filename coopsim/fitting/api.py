@@ -4,23 +4,23 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any
 
-from coopsim import phantom
 from coopsim.base.errors import of_type
+from coopsim.base.option import takes
 from coopsim.base.progress import note
-from coopsim.base.types import CoopsimError, Precision
+from coopsim.base.run_options import RunOptions
+from coopsim.base.types import CoopsimError
 from coopsim.fitting.editing.copies import copied
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.searching.executors import changed
 from coopsim.fitting.searching.search import Search
 from coopsim.fitting.verdict import Fit
-from coopsim.record.observe.masks import Choice, checked
 from coopsim.run import Report, Script, run
-from coopsim.run.longrun.lengths import read
 from coopsim.run.memory import of_card
 
 
+@takes(RunOptions, "fit")
 def fit(
     script: str | Path | Sequence[str],
     *,
@@ -28,12 +28,7 @@ def fit(
     memory: str | None = None,
     jobs: int = 1,
     seconds: float | None = None,
-    masks: Choice = "",
-    workspaces: phantom.Choice = "",
-    steps: int | None = None,
-    replay_steps: int | None = None,
-    lengths: str | Path | None = None,
-    precision: Precision | None = None,
+    **options: Any,
 ) -> Fit:
     """Find what to change in a training script so that it fits a card: remedies that were tried on the phantom GPU.
 
@@ -44,7 +39,7 @@ def fit(
     if they keep nothing). workspaces: what cuDNN asks for, "rule" or "none" ("": the card's default,
     docs/phantom-gpu.md). steps: optimizer steps after which each run ends (None: as the script does); lengths: a file
     with the length of the inputs of each step of a long run, line by line, or replay_steps: the number of its steps, of
-    lengths drawn from those that ran: what fits is then what fits in all its steps, by a replay (docs/late-oom.md).
+    lengths drawn from those that ran: what fits is then what fits in all its steps, by a replay (docs/long-runs.md).
     precision: of float32 products in predicted times, "tf32" or "fp32" (None: as the script sets it). The result prints
     as `coopsim fit` does, and has `fits`, `needs_bytes`, `memory_bytes` and `remedies`, each with the keys of `--json`.
     Raises CoopsimError if the script fails for another reason than memory, and for a file that is none of lengths.
@@ -65,29 +60,7 @@ def fit(
         raise CoopsimError(f"seconds {seconds!r}: a number above 0, or None")
     if jobs < 1:
         raise CoopsimError(f"jobs {jobs}: at least one run of the script at a time")
-    nbytes = of_card(gpu, memory, "memory")
-    for name, count in (("steps", steps), ("replay_steps", replay_steps)):
-        if count is not None:
-            of_type(name, count, int, "a number of steps")
-        if count is not None and count < 1:
-            raise CoopsimError(f"{name} {count}: at least one step")
-    if precision not in (None, *get_args(Precision)):
-        raise CoopsimError(f"precision {precision!r}: it is {' or '.join(get_args(Precision))}")
-    if lengths is not None:
-        if not isinstance(lengths, str | Path):
-            raise CoopsimError(f"lengths: {lengths!r} is no file's name")
-        read(Path(lengths))
-    it = Script(
-        tuple(words),
-        card=gpu,
-        memory_bytes=nbytes,
-        precision=precision,
-        masks=checked(masks),
-        workspaces=workspaces,
-        steps=steps,
-        replay_steps=replay_steps,
-        lengths=str(Path(lengths).absolute()) if lengths is not None else "",
-    )
+    it = Script.asked(tuple(words), options, card=gpu, memory_bytes=of_card(gpu, memory, "memory"))
     return Search(it, jobs=jobs, seconds=seconds, say=note).run()
 
 

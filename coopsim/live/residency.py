@@ -4,13 +4,12 @@ A value is a version of a storage's bytes. To evict is to free the memory of a v
 again.
 """
 
-from collections.abc import Iterable
 from enum import Enum, auto
 
 import torch
 
 from coopsim.live import emptied
-from coopsim.live.host.area import HostArea
+from coopsim.live.host.area import HostArea, LateEngines
 from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams
@@ -38,7 +37,7 @@ class Residency:
         #: Evicted tracked storages, by key, in order of eviction.
         self.evicted: dict[int, TrackedStorage] = {}
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
-        self.copies = Copies(area, self._streams_seen)
+        self.copies = Copies(area, self.streams or LateEngines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
     def where(self, value: Value) -> Where:
@@ -181,9 +180,6 @@ class Residency:
         self.copies.end()
         if self.streams is not None:
             self.streams.end()
-
-    def _streams_seen(self) -> Iterable[torch.cuda.Stream]:
-        return self.streams.seen if self.streams is not None else ()
 
 
 def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:

@@ -6,7 +6,7 @@ for an arena of the budget, on which smallest card is it served, request by requ
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
 cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python -m experiments.allocators.against [MODEL ...]    writes expected/against.csv and docs/policies-measured.md
+    python -m experiments.allocators.against [MODEL ...]    writes expected/against.csv, a table of docs/policies.md
 
 About half an hour on one core. The rows of models that are not named are kept.
 """
@@ -122,12 +122,6 @@ def text(df: pd.DataFrame) -> str:
         parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
         cells = [f"{_band(g, 'arena')} → {_band(g, 'caching')}" for g in parts]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    lines += ["", "How much larger than the arena a card must be that serves the arena's schedule request by request,"]
-    lines += ["in %, with default settings / with `expandable_segments:True` (the budget nearest to half that fits):"]
-    lines += ["", heads, rule]
-    for model in MODELS:
-        parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
-        lines.append(f"| {model} | " + " | ".join(map(_cards, parts)) + " |")
     cards = df[["card_default_confirmed", "card_expandable_confirmed"]].stack().dropna()
     predicted, requests = int(df.as_predicted.sum()), int(df.requests.sum())
     lines += [
@@ -145,14 +139,6 @@ def _band(group: pd.DataFrame, where: str) -> str:
     some = f" ({len(fits)} of {len(group)})" if len(fits) < len(group) else ""
     overhead = 100 * (fits[f"{where}_overhead"] - 1)
     return f"{overhead.mean():.0f} ± {overhead.std(ddof=0):.0f}{some}"
-
-
-def _cards(group: pd.DataFrame) -> str:
-    found = group[group.card_default.notna()]
-    if not len(found):
-        return "-"
-    (row,) = found.itertuples()
-    return " / ".join(f"{100 * (card / row.budget_bytes - 1):.1f}" for card in (row.card_default, row.card_expandable))
 
 
 if __name__ == "__main__":

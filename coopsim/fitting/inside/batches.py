@@ -10,7 +10,7 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fitting.changes import Changes
-from coopsim.run.launch import dividing
+from coopsim.fitting.inside import accumulating
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.places import is_own
 
@@ -152,6 +152,6 @@ def accumulate(changes: Changes) -> None:
     """
     if changes.hold_gradients:
         for owner in (torch.optim.Optimizer, torch.nn.Module):
-            dividing.conditional(owner, "zero_grad", lambda _: False)
+            accumulating.conditional(owner, "zero_grad", lambda _: False)
         return
-    dividing.skip_steps(lambda _, call: call % changes.accumulate == 0)
+    accumulating.skip_steps(lambda _, call: call % changes.accumulate == 0)
