@@ -222,7 +222,8 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 def put(known: list[dict[str, str]]) -> None:
     """The tables into their page."""
-    write_section("live tables", tables(known))
+    for section, text in tables(known).items():
+        write_section(section, text)
 
 
 def read() -> list[dict[str, str]]:

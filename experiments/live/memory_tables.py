@@ -1,4 +1,4 @@
-"""The tables of docs/live-measured.md, from expected/live/memory.csv."""
+"""The tables of docs/live-internals.md and of the README beside, from expected/live/memory.csv."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,6 @@ ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain ste
 HOW = ("plain", "checkpoint", "selective")
 LIVE, ARENA = "live, ", "arena, "  #: before what the budget is
 SHARES = (70, 50, 30)
-BETWEEN = "In MiB, in the memory of checkpointing, and in half of it: what live costs there, or why it does not fit:"
 BESIDE = {
     "checkpointing": "checkpoint",
     "live in what it reserves": "live, what checkpoint reserves",
@@ -15,8 +14,8 @@ BESIDE = {
 }
 
 
-def tables(known: list[dict[str, str]]) -> str:
-    """In Markdown: shares of the plain step, a row per model; and beside checkpointing."""
+def tables(known: list[dict[str, str]]) -> dict[str, str]:
+    """In Markdown, by section: shares of the plain step, a row per model; and beside checkpointing."""
     shares = [f"live in {share} %" for share in SHARES]
     first = header("model", "plain, MiB", "checkpointing: memory", "overhead", "selective: memory", "overhead", *shares)
     second = header("model", *BESIDE)
@@ -26,7 +25,7 @@ def tables(known: list[dict[str, str]]) -> str:
             first.append(row_of(in_shares(model, by_how)))
         cells = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
         second.append(row_of([model, *cells]))
-    return "\n".join([*first, "", BETWEEN, "", *second])
+    return {"live tables": "\n".join(first), "live beside checkpointing": "\n".join(second)}
 
 
 def header(*names: str) -> list[str]:
