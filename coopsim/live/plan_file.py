@@ -15,14 +15,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coopsim.base.files import replacing
+from coopsim.base.files import cache_folder, replacing
 from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.plan_state import Candidate, NoPlan
 from coopsim.live.signatures import Signature
-from coopsim.phantom.build import cache_folder
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes
