@@ -124,7 +124,7 @@ def build() -> Parser:
         add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network")
     )
     flags_files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
-    summary = "serve a trace's memory requests by several allocators, without eviction: what does each reserve?"
+    summary = "serve a trace's memory requests by several allocators, without eviction: what each reserves"
     flags_files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     flags_files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
     p = add("list", "list policies, traces, allocators, models and cards", module="list_names")
