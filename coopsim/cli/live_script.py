@@ -43,7 +43,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         if args.memory and not budget.is_share(args.memory):
             memory.no_more_than(args.gpu, budget.parse(args.memory, None, "--memory"), f"--memory {args.memory}")
     planned_bytes = 0
-    if told.get("plan"):
+    if told.get("plan") and not told.get("own"):
         from coopsim.live import plan_file
 
         planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from statistics import median
 
 from coopsim.base import budget as amounts
-from coopsim.live import device, emptied, observer, refused, stored
+from coopsim.live import device, emptied, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
@@ -23,6 +23,7 @@ from coopsim.live.parts import InParts
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
+from coopsim.live.stored import StoredPlans
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy
 from coopsim.trace.schedule import Schedule
@@ -38,10 +39,9 @@ class TrainingSession:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
     host; None: only if the file's do. no_offload: why none may, the file's included. host_memory: bytes of the host
     that all copies may take, those of steps without a plan included; None: no limit. tries: steps may exceed a budget
-    in bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan` is of
-    an earlier start of this program with these arguments, so what does not match is planned anew. background: first
-    plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans are to
-    be kept for other starts of the program, that of its first step included.
+    in bytes, to find out by how much. stepped: called after each step that ended without an error. own: `plan` is
+    this program's with these arguments, of an earlier start and for later ones (StoredPlans). background: first plans
+    are made, and the observer is compiled, while steps go on without them; else steps wait.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -59,20 +59,19 @@ class TrainingSession:
         no_arena: str = "",
         tries: bool = False,
         stepped: Callable[[], None] = lambda: None,
-        cached: bool = False,
+        own: bool = False,
         host_memory: int | None = None,
         background: bool = False,
-        keeps: bool = False,
     ) -> None:
         self._is_share = memory is not None and amounts.is_share(memory)
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
         emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
-        if self._plan_file is not None:
-            limit = self._plan_file.limit(limit, share=self._is_share)
-            policy = self._plan_file.policy(policy)
-            offload = offload or self._plan_file.hosting
+        stored = StoredPlans(plan, own=own, arena=arena is not None) if plan is not None else None
+        if stored is not None:
+            limit = stored.limit(limit, share=self._is_share)
+            policy = stored.policy(policy)
+            offload = offload or stored.header.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._tries, self._stepped = tries, stepped
@@ -88,9 +87,7 @@ class TrainingSession:
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self._is_share else ""
-        self._learner = Learner(
-            self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
-        )
+        self._learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
         self._pace = Pace()
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
@@ -188,9 +185,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
-        plan_file, self._plan_file = self._plan_file, None
-        if plan_file is not None:  # only now, as the ops that the program uses exist
-            self._learner.take(plan_file, self._device_type)
+            self._learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
@@ -218,15 +213,14 @@ class TrainingSession:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
 
+    def keep(self, command: str, *, over: bool) -> None:
+        """Keep plans for another start of the program, if that is asked for (Learner.keep)."""
+        self._learner.keep(command, self._device_type, arena=self._arena is not None, over=over)
+
     @property
     def all_validated(self) -> bool:
         """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return self._learner.all_validated
-
-    @property
-    def may_be_kept(self) -> bool:
-        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
-        return self._learner.may_be_kept
 
     @property
     def limit(self) -> int | None:
