@@ -15,7 +15,6 @@ from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
-from coopsim.live.parameters import allocator_variables
 from coopsim.run import words
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     """
     from coopsim.cards import profiles
     from coopsim.live import schedules
+    from coopsim.live.ladder import allocator_variables
     from coopsim.run import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")

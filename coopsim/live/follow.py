@@ -11,16 +11,15 @@ from typing import Any
 
 import torch
 
-from coopsim.live import drawn
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
 from coopsim.live.bindings import Bindings, Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import change, given_on
+from coopsim.live.operands import Drawn, drawn_before, given_on
 from coopsim.live.plan import Plan, Row
-from coopsim.live.tracked import Call, Spec, TrackedStorage
+from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
-from coopsim.live.written import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -177,7 +176,7 @@ class Follow:
                 self.bindings.check_changed(row, given)
         if row.idle:
             self.started = True
-            states = drawn.before(row.func, args, kwargs, values.device_type)
+            states = drawn_before(row.func, args, kwargs, values.device_type)
             return values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         if row.entry.op < 0:
             self.started = True
@@ -196,7 +195,7 @@ class Follow:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
-        states = drawn.before(row.func, args, kwargs, values.device_type)
+        states = drawn_before(row.func, args, kwargs, values.device_type)
         call = self._call(row, args, kwargs, states) if row.call else None
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
@@ -251,22 +250,10 @@ class Follow:
             case Arrive():
                 self.values.residency.arrive((tracked, v))
 
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: drawn.Drawn | None) -> Call:
-        storages, device_type = self.storages, self.values.device_type
-        numbers = iter(row.entry.inputs)
-
-        def spec(tensor: torch.Tensor) -> Any:
-            if tensor.device.type != device_type or tensor.layout is not torch.strided:
-                return tensor.detach().clone()
-            return Spec(storages.get(next(numbers)), tensor)
-
-        op = row.entry.op
-        return Call(
-            row.func,
-            change(args, torch.Tensor, spec),
-            change(kwargs, torch.Tensor, spec) if kwargs else {},
-            [(storages[s], v) for s, v in self.plan.program.reads[op]],
-            [storages[s] for s in self.plan.mutates[op] if s in storages],
-            drawn=states,
-            gradients=torch.is_grad_enabled(),
-        )
+    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: Drawn | None) -> Call:
+        storages, op = self.storages, row.entry.op
+        operands = (storages.get(s) for s in row.entry.inputs)
+        call = Call.of(row.func, args, kwargs, self.values.device_type, operands, states)
+        call.reads = [(storages[s], v) for s, v in self.plan.program.reads[op]]
+        call.mutates = [storages[s] for s in self.plan.mutates[op] if s in storages]
+        return call

@@ -18,8 +18,7 @@ import torch
 
 from coopsim.base.types import CoopsimError
 from coopsim.live import budget
-from coopsim.live.arena.install import install
-from coopsim.live.arena.library import Arena
+from coopsim.live.arena.library import Arena, install
 from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from coopsim.base.types import CoopsimError
 from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
-from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
 from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
 
@@ -23,6 +23,9 @@ _MARKS = {
     torch.ops.profiler._record_function_exit.default,
     torch.ops.profiler._record_function_exit._RecordFunction,
 }
+
+
+_TRIES = 3  #: a user who goes on to press Ctrl-C means it
 
 
 class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -177,3 +180,22 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_away(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage on a GPU is evicted, by Python."""
         return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None
+
+
+def complete(act: Callable[[], object]) -> None:
+    """Call `act`, and again if it is interrupted (KeyboardInterrupt, say), which is raised when it has come to its end.
+
+    What it has done before must not matter then. Its own errors are raised at once.
+    """
+    interrupt: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            act()
+        except (CoopsimError, RuntimeError):
+            raise
+        except BaseException as error:
+            interrupt = error
+        else:
+            break
+    if interrupt is not None:
+        raise interrupt

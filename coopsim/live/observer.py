@@ -7,14 +7,16 @@ from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.observer_table import Table
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose import delegates
+
+if TYPE_CHECKING:
+    from coopsim.live.observed import Table
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
@@ -34,7 +36,7 @@ OBSERVER = Extension("observer", "coopsim.live.csrc", _SOURCES, ["-ltorch_cpu", 
 RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _NUMBERS = ctypes.POINTER(ctypes.c_int64)
 _AGAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, _NUMBERS, ctypes.c_int64, _NUMBERS, _NUMBERS)
-#: Does what an action says to copies: its kind (observer_table.py), the value's storage and version, where on the
+#: Does what an action says to copies: its kind (observed.py), the value's storage and version, where on the
 #: host, and the program's storage. The last is to be called with the memory of a value that arrives, or whether one may
 #: leave.
 Copy = Callable[[int, int, int, int, torch.UntypedStorage | None, Callable[[Any], None]], None]
@@ -113,7 +115,7 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: Table, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
+    def engage(self, table: "Table", at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
         """Follow a plan from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in the format of exchange.h. ooms: as Attempts takes it.

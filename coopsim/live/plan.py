@@ -107,7 +107,7 @@ class Plan:
         self._table: Any = None
 
     def table(self, make: Callable[[], Any]) -> Any:
-        """The rows as the observer reads them (observer_table.Table), made at the first call."""
+        """The rows as the observer reads them (observed.Table), made at the first call."""
         if self._table is None:
             self._table = make()
         return self._table

@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coopsim.live import ladder
-from coopsim.live.arena.placed import Placed
-from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.arena.placed import Placed, PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.offloading import Offloading
 from coopsim.live.host_time import step_time
-from coopsim.live.ladder import Judgement, StepTook
+from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
 from coopsim.live.make import at_start
-from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
 from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
-from coopsim.live.search import Found, Search
+from coopsim.live.schedules import Found, Search
 from coopsim.live.signatures import Signature
 from coopsim.simulate.policies import Policy
 

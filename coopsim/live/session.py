@@ -10,7 +10,7 @@ from collections.abc import Callable
 from statistics import median
 
 from coopsim.base import budget as amounts
-from coopsim.live import device, emptied, observer, refused
+from coopsim.live import device, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
@@ -21,6 +21,7 @@ from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
 from coopsim.live.parts import InParts
 from coopsim.live.planning import Planning
+from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.step import Start, Step
 from coopsim.live.stored import StoredPlans
@@ -66,7 +67,7 @@ class TrainingSession:
         self._is_share = memory is not None and amounts.is_share(memory)
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
-        emptied.check()
+        check_storages()
         stored = StoredPlans(plan, own=own, arena=arena is not None) if plan is not None else None
         if stored is not None:
             limit = stored.limit(limit, share=self._is_share)

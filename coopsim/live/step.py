@@ -10,27 +10,23 @@ from ctypes import c_int64
 from dataclasses import dataclass
 
 from coopsim.live import device
-from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
-from coopsim.live.cap import AllocatorCap, CachingCap
+from coopsim.live.cap import AllocatorCap, ArenaCap, CachingCap
 from coopsim.live.errors import LiveError
-from coopsim.live.following import Following
+from coopsim.live.following import Deciding, Following, Recording
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.mode import StepMode
+from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
 from coopsim.live.parts import IN_PARTS, InParts, Parts
 from coopsim.live.planning import Planning
-from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
-from coopsim.live.spilling import Spilling
-from coopsim.live.state import Context, State
+from coopsim.live.state import Context, Spilling, State
 from coopsim.live.tracked import TrackedStorages
-from coopsim.live.undo import complete
 from coopsim.live.values import Values
 from coopsim.record.observe import effects
 

@@ -7,7 +7,7 @@ from tests.conftest import Runner
 REPLAN = """
 from coopsim.live import schedules
 from coopsim.live.signatures import Signature
-from coopsim.live.parameters import PlanningParameters
+from coopsim.live.ladder import PlanningParameters
 from coopsim.live.planning import Planning
 from coopsim.live.ladder import StepTook
 from coopsim.trace import synth
@@ -131,9 +131,9 @@ def test_plans_of_steps_that_take_turns_are_replanned_also_once_validated(child:
 
 IN_ARENA = """
 from types import SimpleNamespace
-from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.arena.placed import PlacedPlans
 from coopsim.live.ladder import StepTook
-from coopsim.live.parameters import PlanningParameters
+from coopsim.live.ladder import PlanningParameters
 from coopsim.live.plan_state import Candidate, OnTrial
 from coopsim.live.signatures import Signature
 signature = Signature(None, [], 1, 0)

@@ -7,7 +7,7 @@ from tests.live.names import NAMES
 
 IMPORT = """
 import torch
-from coopsim.live.spilling import Spilling
+from coopsim.live.state import Spilling
 from coopsim.record.observe import effects
 from tests.live.made_up import ATEN, KIB, parts
 step = parts()
