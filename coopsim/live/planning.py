@@ -11,7 +11,7 @@ from coopsim.live import ladder
 from coopsim.live.arena.placed import Placed, PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host.offloading import Offloading
+from coopsim.live.host.hosting import Offloading
 from coopsim.live.host_time import step_time
 from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
 from coopsim.live.make import at_start
