@@ -27,7 +27,7 @@ class Bindings:
         """Let a tracked storage stand for storage `s` of the plan."""
         self.storages[s] = tracked
         self.note([tracked])
-        tracked.stand_for(s)
+        tracked.number = s
 
     def note(self, found: Iterable[TrackedStorage]) -> None:
         """Let `of` find what has been entered in `storages`."""

@@ -96,7 +96,7 @@ class Follow:
         else:
             tracked = self.bindings.of(storage)
             if tracked is not None:
-                tracked.pin()
+                tracked.pinned = True
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -201,7 +201,7 @@ class Follow:
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
             if s in storages:
-                storages[s].take_version(v)
+                storages[s].version = v
         if row.find:
             try:
                 self.bindings.bind(row.find, given_on(values.device_type, (out,)))

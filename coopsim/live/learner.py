@@ -59,10 +59,6 @@ class Totals:
             self.deviated = state.left.why
             self.deviations += not state.left.ran_out
 
-    def call_device(self, times: int) -> None:
-        """Take note of how often a step with a plan took memory from the device or gave it back."""
-        self.device_calls = times
-
     def add(self, residency: Residency) -> None:
         """Count what was evicted, run again and offloaded in a step that is over."""
         self.evictions += residency.evictions
@@ -106,7 +102,7 @@ class Learner:
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
         self._planning.count_others(self._stored.header.others_bytes)
-        self._known.add_planned(self._stored.signatures(device_type))
+        self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
         self._stored.holds(self._known.signatures)
@@ -121,7 +117,7 @@ class Learner:
                 self._plan(step, recorder, recorder.trace())
                 return False
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
-                self._known.saw(signature)
+                self._known.last = signature
                 return self._judge(signature, step, ran_out=True)
             case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
@@ -149,7 +145,7 @@ class Learner:
             first,
             NoPlan(_FIRST if first and self._plans else ""),
         )
-        self._known.saw(signature)
+        self._known.last = signature
         if not self._plans:
             self._known.add(signature)
         elif first:  # no other will be like it
@@ -160,7 +156,7 @@ class Learner:
                 and self._own is not None
                 and not any(one.state.kept or one.state.validated for one in self._known.signatures)
             ):
-                self._known.forget_all()  # the program is another than it was, and so is its largest step
+                self._known.signatures.clear()  # the program is another than it was, and so is its largest step
             self._known.add(signature)
             self._known.forget_oldest()
             if self._share:

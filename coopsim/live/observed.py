@@ -132,7 +132,7 @@ class Observed:
         self._observer.engage(self._table, at, known, self._does, values.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
-        values.residency.hand_over()
+        values.residency.evicted.clear()  # as the observer knows it from now on
 
     def fetch(self) -> Iterator[TrackedStorage]:
         """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
@@ -145,13 +145,14 @@ class Observed:
             if tracked is None:
                 tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
                 yield tracked
-            tracked.take_state(next(numbers), evicted=bool(next(numbers)), pinned=bool(next(numbers)))
+            tracked.version = next(numbers)
+            tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))
                 if held is not None:
                     tracked.held[version] = held
             if tracked.evicted and storage is not None:
-                residency.take_back(tracked)
+                residency.evicted[tracked.key] = tracked
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:

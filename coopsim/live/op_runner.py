@@ -101,7 +101,7 @@ class OpRunner:
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
         versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
-            tracked.change()
+            tracked.version += 1
         made = [] if is_blank(call.func) else created  # made again, it may be other data
         call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]

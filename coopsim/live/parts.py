@@ -17,29 +17,19 @@ IN_PARTS = "in_parts"  #: in the header of a step's trace, whether its lists wer
 _PARTS = 16  #: of a list; its bytes divided by this are the most in a part, unless one tensor has more
 
 
-class InParts:
-    """Whether steps without a plan update in parts: all of a session do, once one had to."""
-
-    def __init__(self) -> None:
-        self.without_plan = False
-
-    def had_to(self) -> None:
-        """A step without a plan had no room for whole lists."""
-        self.without_plan = True
-
-
 class Parts:
     """Between `watch` and `forget`, the lists of all optimizers of this process are short.
 
-    needed: whether lists have to be, given the bytes of one; by default all are.
+    without_plan: steps of a session that have no plan update in parts, as one had no room for whole lists.
     """
 
-    def __init__(self, needed: Callable[[int], bool] = lambda _nbytes: True) -> None:
-        self._needed = needed
+    def __init__(self) -> None:
+        self.without_plan = False
         self._whole: Callable[..., Any] | None = None
 
-    def watch(self) -> None:
-        """Replace what makes the lists."""
+    def watch(self, needed: Callable[[int], bool] = lambda _nbytes: True) -> None:
+        """Replace what makes the lists. needed: whether they have to be short, given the bytes of one."""
+        self._needed = needed
         self._whole = torch_private.get(_GROUPED)
         torch_private.replace(_GROUPED, staticmethod(self._in_parts))
 

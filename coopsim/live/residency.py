@@ -101,7 +101,7 @@ class Residency:
             return
         if self.streams is not None:
             self.streams.guard(storage, tracked)
-        tracked.emptied()
+        tracked.evicted = True
         self.evicted[tracked.key] = tracked
         empty(storage)
         self.ledger.emptied(storage)
@@ -115,7 +115,8 @@ class Residency:
             tracked.held[version] = storage
         elif tracked.evicted:
             fill(theirs, storage)
-            tracked.filled()  # only now, so that it comes back however this is interrupted
+            # Only now, so that it comes back however this is interrupted.
+            tracked.evicted, tracked.made_again = False, True
             self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
@@ -130,14 +131,6 @@ class Residency:
         """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
         with DisableTorchDispatch():
             fill(storage, clone(storage))
-
-    def take_back(self, tracked: TrackedStorage) -> None:
-        """Take over a tracked storage that the observer has evicted."""
-        self.evicted[tracked.key] = tracked
-
-    def hand_over(self) -> None:
-        """Forget what is evicted, as the observer knows it from now on."""
-        self.evicted.clear()
 
     # -- on the host -------------------------------------------------------------------------------------------------
 

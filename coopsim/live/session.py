@@ -19,7 +19,7 @@ from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
 from coopsim.live.ledger import LiveLedger
-from coopsim.live.parts import InParts
+from coopsim.live.parts import Parts
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
@@ -80,7 +80,7 @@ class TrainingSession:
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
         self.planning.offloading.memory_bytes = host_memory
-        self._lists = InParts()
+        self._lists = Parts()
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -153,7 +153,7 @@ class TrainingSession:
         self._pace.ended(time.perf_counter_ns())
         try:
             if self._learner.learn(step):
-                self.totals.call_device(step.device_calls)
+                self.totals.device_calls = step.device_calls
         except DoesNotFit as failure:
             self._failure = failure
             raise

@@ -109,21 +109,9 @@ class KnownSignatures:
         self.last, self.recurred = known, True
         return True
 
-    def saw(self, signature: Signature) -> None:
-        """Note that the latest step was of this signature, which it did not follow to its end."""
-        self.last = signature
-
     def add(self, signature: Signature) -> None:
         """Enter a new signature; the caller has made sure that it is not known yet."""
         self.signatures.append(signature)
-
-    def add_planned(self, signatures: Sequence[Signature]) -> None:
-        """Enter those of a plan file."""
-        self.signatures += signatures
-
-    def forget_all(self) -> None:
-        """Forget the signatures of a plan file, as the program is another."""
-        self.signatures.clear()
 
     def forget_oldest(self) -> None:
         """Keep the latest 32 signatures only: steps of the others will be recorded again."""

@@ -101,7 +101,7 @@ class State:
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep a storage with bytes in place until the step is over, as the program knows its address."""
-        self._context.storages.of(storage).pin()
+        self._context.storages.of(storage).pinned = True
 
     def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""

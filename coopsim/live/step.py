@@ -20,7 +20,7 @@ from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
-from coopsim.live.parts import IN_PARTS, InParts, Parts
+from coopsim.live.parts import IN_PARTS, Parts
 from coopsim.live.planning import Planning
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
@@ -53,7 +53,7 @@ class Step:
     """A step in which ops are followed by plan, recorded, or run without a plan, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
-    that in reverse. device_type: "cuda" or "cpu". lists: which steps update in parts.
+    that in reverse. device_type: "cuda" or "cpu". lists: of optimizers, for all steps of a session.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Step:
         arena: Arena | None,
         start: Start,
         observer: Observer | None,
-        lists: InParts,
+        lists: Parts,
     ) -> None:
         self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
         self._lists, self._start, self._observer = lists, start, observer
@@ -85,9 +85,8 @@ class Step:
         exits.enter_context(effects.on(device_type))
         ledger.count_peak()
         if planning.limit is not None:
-            parts = Parts(self._decide_parts)
-            exits.callback(complete, parts.forget)
-            parts.watch()
+            exits.callback(complete, self._lists.forget)
+            self._lists.watch(self._decide_parts)
         residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
         if self._cap is not None:
             self._cap.set()
@@ -175,7 +174,7 @@ class Step:
         if state.planned and state.signature is not None:
             return bool(state.signature.trace.header.get(IN_PARTS))
         if not self._context.room.holds_all_and(_LISTS * nbytes):
-            lists.had_to()
+            lists.without_plan = True
         self.in_parts = lists.without_plan
         return self.in_parts
 

@@ -54,10 +54,6 @@ class TrackedStorage:
         self.touched = 0
         self.streams: set[Any] = set()
 
-    def pin(self) -> None:
-        """Keep the memory in place until the step is over, as the program knows its address."""
-        self.pinned = True
-
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """A context in which the memory is kept in place."""
@@ -70,30 +66,6 @@ class TrackedStorage:
     def use(self, now: int) -> None:
         """Note that an op uses it at this time, as a number of ops since the step began."""
         self.touched = max(self.touched, now)
-
-    def emptied(self) -> None:
-        """Note that its memory was freed."""
-        self.evicted = True
-
-    def filled(self) -> None:
-        """Note that it has memory again, of an op that was run again or of a copy."""
-        self.evicted, self.made_again = False, True
-
-    def stand_for(self, number: int) -> None:
-        """Note its number in the plan's trace."""
-        self.number = number
-
-    def take_version(self, version: int) -> None:
-        """Note which version of its bytes it has."""
-        self.version = version
-
-    def take_state(self, version: int, *, evicted: bool, pinned: bool) -> None:
-        """Take over the state that the observer knows."""
-        self.version, self.evicted, self.pinned = version, evicted, pinned
-
-    def change(self) -> None:
-        """Note that an op has changed its bytes, which makes the next version."""
-        self.version += 1
 
     def let_go(self) -> None:
         """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""

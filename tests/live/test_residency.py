@@ -47,9 +47,9 @@ def test_what_has_to_stay_stays(child: Runner) -> None:
     text = """
 assert not step.context.residency.copies._area.reserve(4 * KIB)
 pinned, copied, older = filled(), filled(), filled()
-pinned.pin()
+pinned.pinned = True
 residency.offload((copied, 0), 0)
-older.change()
+older.version += 1
 for tracked in (pinned, copied): residency.evict((tracked, 0))
 residency.evict((older, 0))  # a version that nobody has
 answer([where(pinned), where(copied), where(older)])

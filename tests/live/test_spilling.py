@@ -26,7 +26,7 @@ step.run(ATEN.add_.Scalar, y, 1)
 sent, bytes_there = send(y), spilled.nbytes
 away = step.evicted(y)
 out = step.run(ATEN.neg.default, y)
-step.tracked(y).pin()
+step.tracked(y).pinned = True
 stays = step.tracked(y) not in [tracked for tracked, _ in spilled.candidates([])]
 answer([sent, bytes_there, away, out.tolist(), step.evicted(y), spilled.nbytes, stays])
 """
