@@ -14,8 +14,8 @@ from enum import Enum
 import numpy as np
 
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed
 from coopsim.live.schedules import Search
+from coopsim.live.signatures import Candidate, Chosen, Failure, Followed
 from coopsim.trace.schedule import Schedule
 
 #: Free memory is joined by remapping pages, so that fragments add up.

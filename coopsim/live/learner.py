@@ -10,18 +10,16 @@ import torch
 from coopsim.base import budget as amounts
 from coopsim.base.types import Role
 from coopsim.live import device, plan_file
+from coopsim.live.device import LiveLedger
 from coopsim.live.following import Deciding, Recording
 from coopsim.live.ladder import StepTook
-from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_log import StepRecorder
-from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_file import Header, PlanFile
-from coopsim.live.plan_state import NoPlan
 from coopsim.live.planning import Planning
 from coopsim.live.residency import Residency
-from coopsim.live.signatures import KnownSignatures, Signature
+from coopsim.live.signatures import KnownSignatures, NoPlan, Signature
 from coopsim.live.state import Spilling, State
-from coopsim.live.step import Step
+from coopsim.live.step import IN_PARTS, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace

@@ -20,8 +20,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
-from coopsim.live.plan_state import Candidate, NoPlan
-from coopsim.live.signatures import Signature
+from coopsim.live.signatures import Candidate, NoPlan, Signature
 from coopsim.phantom.build import cache_folder
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules

@@ -1,7 +1,7 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 A *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the same sizes
-have one signature (signatures.py), whose `state` has its plan (plan_state.py).
+have one signature (signatures.py), whose `state` has its plan.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,19 @@ from coopsim.live.host_time import step_time
 from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
 from coopsim.live.make import at_start
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
 from coopsim.live.schedules import Found, Search
-from coopsim.live.signatures import Signature
+from coopsim.live.signatures import (
+    Candidate,
+    Chosen,
+    Failure,
+    Followed,
+    Last,
+    NoPlan,
+    OnTrial,
+    PlanState,
+    Signature,
+    Valid,
+)
 from coopsim.simulate.policies import Policy
 
 

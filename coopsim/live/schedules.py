@@ -16,7 +16,7 @@ from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting, copying
 from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
-from coopsim.live.plan_state import Candidate
+from coopsim.live.signatures import Candidate
 from coopsim.simulate import allocators, metrics, policies
 from coopsim.simulate.allocators import Allocator
 from coopsim.simulate.options import ReplayOptions

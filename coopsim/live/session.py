@@ -14,16 +14,15 @@ from coopsim.live import device, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
+from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
-from coopsim.live.ledger import LiveLedger
-from coopsim.live.parts import Parts
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
-from coopsim.live.step import Start, Step
+from coopsim.live.step import Parts, Start, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy

@@ -17,8 +17,7 @@ from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.op_log import LoggedOp, Shapes
 from coopsim.live.plan_file import Header, PlanFile
-from coopsim.live.plan_state import NoPlan
-from coopsim.live.signatures import Signature
+from coopsim.live.signatures import NoPlan, Signature
 from coopsim.record.observe.torch_private import OpOverload
 from coopsim.simulate.policies import Policy
 

@@ -5,7 +5,7 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.following import Following
-from coopsim.live.plan_state import NoPlan
+from coopsim.live.signatures import NoPlan
 from coopsim.live.following import Deciding, Recording
 from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row

@@ -15,8 +15,7 @@ from coopsim.live.arena.place import Gone, Places, around, place, stays
 from coopsim.live.arena.requests import Requests, requests_of
 from coopsim.live.ladder import PlanningParameters, StepTook, placed
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Chosen, Followed
-from coopsim.live.signatures import Signature
+from coopsim.live.signatures import Chosen, Followed, Signature
 
 _KEPT = 16  #: layouts of memory at the start of a step whose addresses are cached, per plan
 
