@@ -5,11 +5,9 @@ Nothing of the program's is changed. Storages that were evicted (emptied) count 
 
 import gc
 from collections import Counter
-from collections.abc import Hashable, Mapping
 from ctypes import c_int64
 from functools import cache
-from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -267,28 +265,3 @@ def here() -> str:
     if not found:
         return "cuda" if torch.cuda.is_initialized() else "cpu"  # type: ignore[no-untyped-call]
     return found.most_common(1)[0][0]
-
-
-class LoggedCall(Protocol):
-    """An entry of a step's op log."""
-
-    func: Any
-    shapes: Any  #: of its operands, of its results
-
-
-def timed(
-    card: str, price: Mapping[int, int], entries: Mapping[int, LoggedCall], read: Mapping[int, int]
-) -> tuple[dict[int, int], str]:
-    """Costs of ops in ns, and one line for the trace's header that says what they rest on. Keys are numbers of ops.
-
-    A cost is what was read of the op; else the median of what was read of the same op on the same sizes; else its
-    price.
-    """
-    like: dict[int, Hashable] = {number: (entry.func, *entry.shapes[:2]) for number, entry in entries.items()}
-    alike: dict[Hashable, list[int]] = {}
-    for number in like.keys() & read.keys():
-        alike.setdefault(like[number], []).append(read[number])
-    middle = {key: round(median(times)) for key, times in alike.items()}
-    costs = {number: read.get(number, middle.get(like.get(number), ns)) for number, ns in price.items()}
-    share = f"{len(like.keys() & read.keys())} of {len(like)} ops"
-    return costs, f"measured on {card}: CUDA events around {share} of one step, after a sleep; the rest by prices"

@@ -7,16 +7,13 @@ from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose import delegates
-
-if TYPE_CHECKING:
-    from coopsim.live.observed import Table
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
@@ -97,7 +94,7 @@ class Observer:
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
-        self._table: Table | None = None  # as long as the library may read it
+        self._table: Any = None  # as long as the library may read it
         self._does: Callables | None = None
         self._own = self._again, self._copy, self._roomy, self._foreign
         kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
@@ -115,8 +112,8 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: "Table", at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
-        """Follow a plan from entry `at` of its op log on.
+    def engage(self, table: Any, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
+        """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in the format of exchange.h. ooms: as Attempts takes it.
         """

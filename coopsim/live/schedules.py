@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from coopsim.base.text import human
 from coopsim.base.types import CoopsimError, InPlace, Outcome, Pinning, Role
-from coopsim.live import schedules
 from coopsim.live.host.hosting import Hosting, copying
 from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
@@ -224,8 +223,8 @@ class Search:
 
     def too_much(self) -> str:
         """Why no schedule can exist, in one line; "" if one may."""
-        least = schedules.least(self.trace)
-        return schedules.too_much(least, self.others, self.limit) if least.nbytes > self.room else ""
+        needed = least(self.trace)
+        return too_much(needed, self.others, self.limit) if needed.nbytes > self.room else ""
 
     def first(self) -> Found:
         """A schedule that leaves the margin; if there is none, one that leaves nothing."""
@@ -241,11 +240,11 @@ class Search:
         """
         if self.room <= margin:
             return Found(None, "nothing is left of the budget")
-        schedule = schedules.find(self.trace, self.policy, self.room - margin, self.hosting, self.ops)
-        why = schedules.explain(schedule)
+        schedule = find(self.trace, self.policy, self.room - margin, self.hosting, self.ops)
+        why = explain(schedule)
         found = [] if why else [Candidate(margin, schedule)]
-        if margin and (why or found[0].cost > schedules.CHEAP):
-            padded = schedules.padded(self.trace, self.policy, self.room, margin, self.hosting, self.ops)
-            if padded is not None and not schedules.explain(padded):
-                found.append(Candidate(margin, padded))
+        if margin and (why or found[0].cost > CHEAP):
+            spared = padded(self.trace, self.policy, self.room, margin, self.hosting, self.ops)
+            if spared is not None and not explain(spared):
+                found.append(Candidate(margin, spared))
         return Found(min(found, key=lambda one: one.cost), "") if found else Found(None, why)

@@ -109,7 +109,7 @@ class Ways:
 
 
 class Blocks(Protocol):
-    """The blocks of an arena, by offset, and the latest request that failed (arena/cap.py)."""
+    """The blocks of an arena, by offset, and the latest request that failed (cap.py)."""
 
     @property
     def missing(self) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from coopsim.live.arena import library
 from coopsim.record.observe import torch_private
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.request_order import encode
@@ -169,7 +168,7 @@ class Arena:
         self._followed = None
 
 
-Log = Sequence[tuple[int, int]]  #: library.Arena.logged
+Log = Sequence[tuple[int, int]]  #: Arena.logged
 
 
 def of_op(log: Log, base: int, creates: Sequence[Storage]) -> tuple[list[int], list[int]]:
@@ -205,7 +204,7 @@ def install(nbytes: int) -> None:
         raise NoExtensionError("this torch has no CUDA")
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise NoExtensionError("CUDA has been used already")
-    lib = library.load()
+    lib = load()
     lib.coopsim_arena_size(nbytes)
     file = str(ARENA.file())
     allocator = torch.cuda.memory.CUDAPluggableAllocator(file, "coopsim_arena_malloc", "coopsim_arena_free")

@@ -1,31 +1,17 @@
-"""What plans may use of the host's memory, why they do not offload, and where their copies lie.
+"""What plans may use of the host's memory, and why they do not offload. Knows no torch, until a session begins."""
 
-Knows no torch, until a session begins.
-"""
-
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from coopsim.base.text import human
-from coopsim.base.types import Action, CoopsimError, Lose
+from coopsim.base.types import CoopsimError, Lose
 from coopsim.cards import link as links
 from coopsim.simulate import policies
 from coopsim.simulate.options import ReplayOptions
-from coopsim.simulate.packing.fit import fit, height
-from coopsim.simulate.packing.items import Items
 from coopsim.simulate.policies import Policy
-from coopsim.study.validate.values import Value
 
 if TYPE_CHECKING:
     from coopsim.live.plan import Plan
-
-_ALIGNMENT = 512  #: bytes, of a copy in the host's area
-_RUNS = (Action.COMPUTE, Action.RECOMPUTE)
-
-ScheduleRow = tuple[int, ...]  #: as Schedule.rows gives them
 
 
 @dataclass(frozen=True)
@@ -119,98 +105,3 @@ class Offloading:
         recomputes = plan.time.planned_gpu > plan.time.plain_gpu
         dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
         return "" if plan.host_bytes else dearer
-
-
-@dataclass
-class _Copy:
-    """A copy on the host, by numbers of rows: it begins at `begins` and is not needed from `until` on.
-
-    leaves: evictions of the value while the copy is there; back: the fetch after the latest of them, -1 if there was
-    none. open: the host has it.
-    """
-
-    value: Value
-    nbytes: int
-    begins: int
-    leaves: list[int] = field(default_factory=list)
-    back: int = -1
-    until: int = -1
-    open: bool = True
-
-
-@dataclass(frozen=True)
-class CopiesOfSchedule:
-    """Which rows of a schedule begin, end and use copies.
-
-    offloads: by row of an `offload`, where in the host's area the copy lies; copies from which nothing is fetched are
-    left out. leaves: rows of an `evict` whose value stays on the host. arrives: by row, the values that were fetched
-    and are first used there. nbytes: of the area.
-    """
-
-    offloads: dict[int, int]
-    leaves: set[int]
-    arrives: dict[int, list[Value]]
-    nbytes: int
-
-
-def copies_of(rows: Sequence[ScheduleRow], reads: Sequence[Sequence[Value]]) -> CopiesOfSchedule:
-    """The copies of a schedule of one step. reads: the values that each op reads."""
-    found: list[_Copy] = []
-    now: dict[Value, _Copy] = {}
-    coming: dict[Value, _Copy] = {}
-    arrives: dict[int, list[Value]] = {}
-    for i, (action, _, op, storage, version, _, nbytes, *_) in enumerate(rows):
-        value = storage, version
-        used = reads[op] if action in _RUNS else () if action in (Action.FETCH, Action.DISCARD) else (value,)
-        for one in (v for v in used if v in coming):
-            arrives.setdefault(i, []).append(one)
-            coming.pop(one).until = i
-        if action == Action.OFFLOAD:
-            now[value] = _Copy(value, nbytes, i)
-            found.append(now[value])
-        elif action == Action.EVICT and value in now:
-            now[value].leaves.append(i)
-            now[value].back = -1
-        elif action == Action.FETCH:
-            coming[value], now[value].back = now[value], i
-        elif action == Action.DISCARD and value in now:
-            _close(now.pop(value))
-    end = len(rows)
-    for copy in coming.values():
-        arrives.setdefault(end, []).append(copy.value)
-        copy.until = end
-    useful = [copy for copy in found if copy.leaves]
-    for copy in useful:
-        copy.until = end if copy.open and copy.back < 0 else copy.until
-    offsets, nbytes = _places(useful)
-    offloads = {copy.begins: offset for copy, offset in zip(useful, offsets, strict=True)}
-    return CopiesOfSchedule(offloads, {i for copy in useful for i in copy.leaves}, arrives, nbytes)
-
-
-def _close(copy: _Copy) -> None:
-    """The host has it no more. What left and was not fetched is not needed again: it is as if merely evicted."""
-    copy.open = False
-    if copy.leaves and copy.back < max(copy.leaves):
-        copy.leaves.pop()
-
-
-def _places(copies: list[_Copy]) -> tuple[list[int], int]:
-    """Offsets in the host's area, and its bytes: larger copies first, each where it fits best."""
-    items = Items.of(
-        [_aligned(copy.nbytes) for copy in copies],
-        [copy.begins for copy in copies],
-        [max(copy.until, copy.begins + 1) for copy in copies],
-    )
-    plans = [fit(items, order, best=True) for order in _orders(items)] if copies else []
-    best = min(plans, key=lambda offset: height(items, offset), default=np.zeros(0, np.int64))
-    return best.tolist(), height(items, best)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-
-
-def _orders(items: Items) -> Iterator[np.ndarray]:
-    yield np.argsort(-items.bytes, kind="stable")
-    yield np.argsort(-items.bytes * (items.end - items.start), kind="stable")
-    yield np.argsort(items.start, kind="stable")
