@@ -11,9 +11,8 @@ def import_(p: argparse.ArgumentParser) -> None:
     """Flags of `import`."""
     p.add_argument(
         "format",
-        choices=("simrd", "torch-snapshot"),
-        help="simrd: a log of DTR's prototype, plain, .gz or .zst; torch-snapshot: written by "
-        "torch.cuda.memory._dump_snapshot",
+        choices=("torch-snapshot",),
+        help="torch-snapshot: written by torch.cuda.memory._dump_snapshot",
     )
     p.add_argument("log", metavar="F", help="file to read")
     p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")

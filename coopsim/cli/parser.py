@@ -102,7 +102,7 @@ def build() -> Parser:
     flags_files.import_(
         add(
             "import",
-            "make a trace from another tool's file: a log of simrd, or a memory snapshot of PyTorch",
+            "make a trace from another tool's file: a memory snapshot of PyTorch",
             module="import_",
         )
     )

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-_ELSEWHERE = re.compile(r"\[([^]]+)\]\(\.\./((?:README|experiments/notes/\w+)\.md)(?:#[^)]*)?\)")
+_ELSEWHERE = re.compile(r"\[([^]]+)\]\(\.\./((?:README|experiments/notes/\w+|tests/peers/\w+/README)\.md)(?:#[^)]*)?\)")
 _DRAWN = re.compile("[─►┐┘└┴■●│]")
 
 

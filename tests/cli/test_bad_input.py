@@ -130,11 +130,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
         2,
         "max_split_size_mb: 1 is below 20",
     ),
-    (
-        ("replay", "good.parquet", "--semantics", "simrd", "--policy", "dtr", "--budget", "50%", "--torch", "2.15.0"),
-        2,
-        "knows only no --torch, no --alloc-conf and no --driver",
-    ),
+    (("replay", "good.parquet", *REPLAY, "--semantics", "simrd"), 2, "unknown option '--semantics'"),
+    (("import", "simrd", "x.log", "-o", "T"), 2, "unknown format 'simrd'"),
     # memory
     (("replay", "good.parquet", *REPLAY), 3, "1 MiB cannot be evicted"),
     (("replay", "good.parquet", "--policy", "lru", "--budget", "512KiB"), 3, "what is there when the step starts"),

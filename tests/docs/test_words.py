@@ -87,7 +87,6 @@ IN_CODE = (
     ("coopsim/simulate/kernel/jit.py", r"home", "the folder of the user's files"),
     ("coopsim/study/oracle/build.py", r"home|_home", "the folder of the user's files"),
     ("coopsim/simulate/allocators/caching/rounding.py", r"rounds?", "of numbers"),
-    ("coopsim/simulate/simrd/scores.py", r"rounds?", "of numbers"),
     ("coopsim/study/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
     ("coopsim/study/figures/cells.py", r"FIXED", "roles that never move"),
     ("coopsim/fitting/advise/failure.py", r"the other way round", "an idiom"),

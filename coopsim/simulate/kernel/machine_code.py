@@ -116,11 +116,15 @@ def _keep(path: Path, content: bytes) -> None:
 
 @cache
 def _foreign(file: str) -> str:
-    """A hash of a file of kernels outside the package, of which the name of the folder knows nothing; "" of ours."""
+    """A hash of kernels outside the package, of which the name of the folder knows nothing; "" of ours.
+
+    Of their file; in a package of their own, of all its files, as one calls another.
+    """
     path = Path(file)
     if path.is_relative_to(Path(__file__).parents[2]):
         return ""
-    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+    files = sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").exists() else [path]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files if f.is_file())).hexdigest()
 
 
 @cache

@@ -17,9 +17,9 @@ Where a view is made of arguments in several storages, simrd's sets are not cons
 """
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.simrd import state as s
-from coopsim.simulate.simrd.eager import absorb_now, restore_now
-from coopsim.simulate.simrd.walk import edge, new_stamp
+from tests.peers.simrd import state as s
+from tests.peers.simrd.eager import absorb_now, restore_now
+from tests.peers.simrd.walk import edge, new_stamp
 
 
 @kernel

@@ -13,9 +13,9 @@ import pytest
 from coopsim.base.types import Action
 from coopsim.simulate.options import ReplayOptions
 from coopsim.simulate.replay import measure
-from coopsim.simulate.simrd import POLICIES, import_log, measure_simrd, replay_simrd
-from coopsim.simulate.simrd.log import Constant, LogCall, read
 from coopsim.trace import Trace
+from tests.peers.simrd import POLICIES, import_log, measure_simrd, replay_simrd
+from tests.peers.simrd.log import Constant, LogCall, read
 
 DATA = Path(os.environ.get("COOPSIM_SIMRD_DATA") or "/nowhere")
 CLASSES = {cls: name for name, (_, cls) in POLICIES.items()}

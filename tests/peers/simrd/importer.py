@@ -1,4 +1,4 @@
-"""Make a trace of a DTR log. docs/simrd.md says what becomes of what.
+"""Make a trace of a DTR log. README.md says what becomes of what.
 
 Every tensor of the log is a storage of the trace: one with bytes, or a view, which has none. An op that updates in
 place makes fresh copies of what it updates, as simrd has it. What simrd needs and the rows do not say (which storages
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.base.types import Phase, Role
-from coopsim.simulate.simrd.log import (
+from coopsim.trace import Trace, TraceBuilder
+from tests.peers.simrd.log import (
     Backward,
     Bind,
     Constant,
@@ -21,7 +22,6 @@ from coopsim.simulate.simrd.log import (
     Mutate,
     read,
 )
-from coopsim.trace import Trace, TraceBuilder
 
 FACTS_VERSION = 1
 _LOG_NAME = re.compile(r"-[\d.]+(-\d+){6}-\w+$")  # budget, date, time and mode, which DTR's logger appends
@@ -164,7 +164,6 @@ class _Importer:
             "model": _LOG_NAME.sub("", name),
             "log": name,
             "cost_source": "recorded by DTR's prototype",
-            "command": f"coopsim import simrd {Path(self.path).name}",
             "simrd": {
                 "version": FACTS_VERSION,
                 "views": [[t, root] for t, root in enumerate(self.root) if root != t],

@@ -2,15 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.simulate.simrd import LogError, import_log, measure_simrd
 from coopsim.trace import TraceBuilder, check, load, save
-from tests.simulate.simrd.logs import random_log
+from tests.peers.simrd import LogError, import_log, measure_simrd
+from tests.peers.simrd.logs import random_log
 
 LOG = [
     {"INSTRUCTION": "RELEASE", "NAME": "from before START"},
@@ -128,26 +129,9 @@ def test_what_simrd_does_not_know_is_one_line(tmp_path: Path) -> None:
         measure_simrd(import_log(path), "msps", 1000)
 
 
-def test_command_line(coopsim, tmp_path: Path) -> None:
-    (tmp_path / "x.log").write_text(random_log(5, 150))
-    trace = tmp_path / "x.parquet"
-    assert coopsim("import", "simrd", tmp_path / "x.log", "-o", trace).code == 0
-    simrd = ("replay", trace, "--semantics", "simrd", "--budget", "80%")
-    answer = coopsim(*simrd, "--policy", "dtr", "--overhead-limit", "2", "--json", "-o", tmp_path / "s.parquet")
-    result = json.loads(answer.out)
-    assert answer.code == 0
-    assert result["steps"] == 1
-    assert result["allocator"] == "counter"
-    assert result["memory_ratio"] == pytest.approx(0.8, abs=0.01)
-    assert (tmp_path / "s.parquet").exists()
-    for args, reason in (
-        (("--policy", "coop"), "it has dtr, dtr-eq, dtr-local, lru, largest, msps"),
-        (("--policy", "dtr", "--allocator", "arena"), "only --allocator counter"),
-        (("--policy", "dtr", "--steps", "3"), "only --steps 1"),
-    ):
-        code, _, err = coopsim(*simrd, *args)
-        assert (code, err.count("\n")) == (2, 1)
-        assert reason in err
-    general = coopsim("replay", trace, "--policy", "coop", "--budget", "90%", "--json")
-    assert json.loads(general.out)["steps"] == 10
-    assert coopsim("import", "simrd", tmp_path / "no.log", "-o", trace).code == 2
+def test_a_step_with_collectives_is_refused() -> None:
+    b = TraceBuilder()
+    b.op("all_reduce", creates=[b.storage(4)], cost_ns=1)
+    trace = b.build({})
+    with pytest.raises(CoopsimError, match="simrd's rules run any op again, and this trace has collectives"):
+        measure_simrd(replace(trace, peers=trace.peers + 2), "dtr", 1 << 20)

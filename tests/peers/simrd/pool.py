@@ -5,7 +5,7 @@ removes by search; this is a linked list.
 """
 
 from coopsim.simulate.kernel.jit import inlined
-from coopsim.simulate.simrd import state as s
+from tests.peers.simrd import state as s
 
 
 @inlined

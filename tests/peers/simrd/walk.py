@@ -1,7 +1,7 @@
 """Walks over the evicted neighbourhood of a storage, and the sums of its regions (regions.py) made of them."""
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.simrd import state as s
+from tests.peers.simrd import state as s
 
 
 @kernel

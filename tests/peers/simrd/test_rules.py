@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from coopsim.base.types import Action
-from coopsim.simulate.simrd import POLICIES, import_log, measure_simrd, replay_simrd
-from coopsim.simulate.simrd.log import read
-from coopsim.simulate.simrd.scores import rounded_quotient
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule
 from tests.conftest import ROOT
-from tests.simulate.simrd.chains import chain
-from tests.simulate.simrd.logs import random_log
-from tests.simulate.simrd.reference import Reference
+from tests.peers.simrd import POLICIES, import_log, measure_simrd, replay_simrd
+from tests.peers.simrd.chains import chain
+from tests.peers.simrd.log import read
+from tests.peers.simrd.logs import random_log
+from tests.peers.simrd.reference import Reference
+from tests.peers.simrd.scores import rounded_quotient
 
-LINEAR = list(csv.DictReader((ROOT / "tests/simulate/simrd/linear.csv").open()))
+LINEAR = list(csv.DictReader((ROOT / "tests/peers/simrd/linear.csv").open()))
 CLASSES = {cls: name for name, (_, cls) in POLICIES.items()}
 RATIOS = (0.3, 0.45, 0.6, 0.75, 0.9)
 
@@ -96,7 +96,7 @@ def test_interpreted_gives_the_same(tmp_path: Path) -> None:
         "import json, sys; from coopsim.simulate.kernel.jit import DISABLED; "
         "from coopsim.simulate.kernel.reference import Bundle\n"
         "from tests.strict import make_strict\nif DISABLED: make_strict(Bundle)\n"
-        "from coopsim.simulate.simrd import *\n"
+        "from tests.peers.simrd import *\n"
         "t = import_log(sys.argv[1]); peak = t.header['simrd']['baseline_peak_bytes']\n"
         "print(json.dumps([replay_simrd(t, p, int(peak * r), 10.0).rows() for p in POLICIES for r in (0.5, 0.8)]))"
     )

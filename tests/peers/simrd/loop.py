@@ -2,11 +2,11 @@
 
 from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel.jit import inlined, kernel, now_ns
-from coopsim.simulate.simrd import state as s
-from coopsim.simulate.simrd.classes import found_class, join_neighbours, leave_class
-from coopsim.simulate.simrd.pool import enter, leave, lock, unlock
-from coopsim.simulate.simrd.regions import absorb, conclude, flush, restore
-from coopsim.simulate.simrd.scores import choose
+from tests.peers.simrd import state as s
+from tests.peers.simrd.classes import found_class, join_neighbours, leave_class
+from tests.peers.simrd.pool import enter, leave, lock, unlock
+from tests.peers.simrd.regions import absorb, conclude, flush, restore
+from tests.peers.simrd.scores import choose
 
 
 @kernel

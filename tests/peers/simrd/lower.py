@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from coopsim.base.types import CoopsimError
-from coopsim.simulate.simrd import state as s
 from coopsim.trace.table import Trace
+from tests.peers.simrd import state as s
 
 NOTHING = -1  #: simrd's ops have results; one of 0 bytes that goes at once stands in for none
 _LARGEST = 1 << 52  # bytes and nanoseconds up to here are exact in doubles, twice over

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coopsim.simulate.simrd.log import Backward, Bind, Constant, Instruction, LogCall, LogRelease, Mutate
+from tests.peers.simrd.log import Backward, Bind, Constant, Instruction, LogCall, LogRelease, Mutate
 
 
 class Over(Exception):  # noqa: N818

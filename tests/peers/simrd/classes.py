@@ -7,7 +7,7 @@ one: the same sets and costs, in space for as many classes as there are storages
 """
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.simrd import state as s
+from tests.peers.simrd import state as s
 
 
 @inlined

@@ -18,10 +18,10 @@ against each other, and ties are ties exactly where simrd has them.
 import numpy as np
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.simrd import state as s
-from coopsim.simulate.simrd.classes import cost_of_classes
-from coopsim.simulate.simrd.regions import flush
-from coopsim.simulate.simrd.walk import refresh_down, refresh_up
+from tests.peers.simrd import state as s
+from tests.peers.simrd.classes import cost_of_classes
+from tests.peers.simrd.regions import flush
+from tests.peers.simrd.walk import refresh_down, refresh_up
 
 _NEAR = 1e-15  # more than the two roundings of a quotient of products can part two equal ones
 _SPLIT = 134217729.0  # 2^27 + 1 (Dekker)

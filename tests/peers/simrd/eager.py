@@ -1,8 +1,8 @@
 """Regions that follow each event at once, as simrd does it: for ops that lack arguments and make a view."""
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.simrd import state as s
-from coopsim.simulate.simrd.walk import cost_of_new, edge, new_stamp, refresh_down, refresh_up, walk
+from tests.peers.simrd import state as s
+from tests.peers.simrd.walk import cost_of_new, edge, new_stamp, refresh_down, refresh_up, walk
 
 
 @kernel

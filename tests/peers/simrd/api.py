@@ -6,11 +6,11 @@ import numpy as np
 
 from coopsim.base.types import Action, CoopsimError, Outcome
 from coopsim.simulate.kernel import codes
-from coopsim.simulate.simrd import state as s
-from coopsim.simulate.simrd.loop import run
-from coopsim.simulate.simrd.lower import SimrdProgram, lower
 from coopsim.trace.schedule import Schedule
 from coopsim.trace.table import Trace
+from tests.peers.simrd import state as s
+from tests.peers.simrd.loop import run
+from tests.peers.simrd.lower import SimrdProgram, lower
 
 POLICIES = {
     "dtr": (s.DTR, "DTR"),
@@ -50,7 +50,7 @@ def baseline_peak_bytes(trace: Trace, otherwise: int) -> int:
 def check_policy(policy: str) -> None:
     """CoopsimError if simrd has no such policy."""
     if policy not in POLICIES:
-        raise CoopsimError(f"--semantics simrd has no policy {policy!r}; it has {', '.join(POLICIES)}")
+        raise CoopsimError(f"simrd has no policy {policy!r}; it has {', '.join(POLICIES)}")
 
 
 def _replay(trace: Trace, policy: str, budget: int, overhead_limit: float, *, record: bool) -> Schedule:
