@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.bindings import Deviation, Outgrown, check_elements
-from coopsim.live.errors import TRAP
+from coopsim.live.errors import TRAP, Deviation, Outgrown
 from coopsim.live.follow import Follow, RanOp
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.operands import Repeats, on_device, repeats
@@ -261,3 +260,9 @@ class Deciding(_Recorded):
 
     def _record(self) -> None:
         self._go_on(Recording(self._context, self.recorder)).go_on()
+
+
+def check_elements(row: Row, given: Iterable[torch.Tensor]) -> None:
+    """Raise Outgrown if an operand in `given` has more elements than in the step that the plan was made for."""
+    if any(tensor.numel() > n for tensor, n in zip(given, row.elements, strict=False)):
+        raise Outgrown("works on larger tensors")

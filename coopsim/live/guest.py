@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from coopsim.base.types import CoopsimError
-from coopsim.live import budget
 from coopsim.live.arena.library import Arena, install
 from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
@@ -183,7 +182,7 @@ class BudgetGuest:
             self._session.keep(self._request.command, over=over)
 
     def end(self) -> dict[str, Any]:
-        """The figures of the session (budget.report), and whether and why it failed.
+        """The figures of the session (Budget.report), and whether and why it failed.
 
         What ran since the last call of Optimizer.step is not counted as a step.
         """
@@ -194,7 +193,7 @@ class BudgetGuest:
             self._save()
         if failure is None:
             self._keep(over=True)
-        found = budget.report(self._session)
+        found = self._session.report()
         if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
         return found | {

@@ -57,11 +57,9 @@ class Row:
     call: bool
     elements: list[int]
     func: Any = field(init=False)
-    idle: bool = field(init=False)  #: whether there is nothing to do but to run the op
 
     def __post_init__(self) -> None:
         self.func = self.entry.func
-        self.idle = not (self.look or self.find or self.call or self.before or self.copies or self.keep)
 
 
 class Plan:

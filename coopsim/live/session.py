@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 from coopsim.base import budget as amounts
 from coopsim.live import device, observer, refused
@@ -204,11 +205,6 @@ class TrainingSession:
 
     # -- plans and figures ---------------------------------------------------------------------------------------------
 
-    @property
-    def no_observer(self) -> str:
-        """Why every op of the latest step went through Python; "" if it did not."""
-        return "other dispatch modes see every op" if self._others_watch else self._why_none
-
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
@@ -228,40 +224,44 @@ class TrainingSession:
         return self.planning.limit
 
     @property
-    def policy(self) -> Policy | str:
-        """The policy by which steps are planned."""
-        return self.planning.policy
-
-    @property
-    def replans(self) -> int:
-        """The number of plans that were replaced because steps took more than the budget, or were not steady."""
-        return self.planning.replans
-
-    @property
-    def host_bytes(self) -> int:
-        """Bytes of the host's area for copies."""
-        return self.planning.offloading.area.nbytes
-
-    @property
-    def unplanned(self) -> str:
-        """Why the signature of the latest step has no plan, in one line; "" if it has one."""
-        return self.known.last.state.why if self.known.last else "no step has run"
+    def policy(self) -> str:
+        """The name of the policy by which steps are planned."""
+        return self.planning.policy if isinstance(self.planning.policy, str) else self.planning.policy.name
 
     def time(self) -> StepTime | None:
         """The predicted times of a step by the last signature's plan; None if it has none."""
         last = self.known.last
         return last.plan.time if last is not None and last.plan is not None else None
 
-    @property
-    def step_ns(self) -> int | None:
-        """The median time of the latest steps by this plan on a card; None if there are too few."""
-        took = self._pace.of(self.known.last.state.schedule) if self.known.last else []
-        return round(median(took)) if len(took) >= ENOUGH else None
-
-    @property
-    def prices(self) -> str:
-        """What the costs of the latest step signature's ops rest on, in one line; "" before one is known."""
-        return str(self.known.last.trace.header.get("cost_source", "")) if self.known.last else ""
+    def report(self) -> dict[str, Any]:
+        """The figures of all steps so far, under the keys that `Budget.report` describes."""
+        totals, time, last = self.totals, self.time(), self.known.last
+        took = self._pace.of(last.state.schedule) if last else []
+        return {
+            "budget_bytes": self.limit,
+            "steps": totals.steps,
+            "planned_steps": totals.planned_steps,
+            "peak_allocated_bytes": totals.peak_allocated_bytes,
+            "peak_reserved_bytes": totals.peak_reserved_bytes,
+            "evictions": totals.evictions,
+            "recomputes": totals.recomputes,
+            "deviations": totals.deviations,
+            "replans": self.planning.replans,
+            "device_calls": totals.device_calls,
+            "predicted_overhead": time.overhead if time else None,
+            "predicted_ns": time.row() if time else None,
+            "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
+            "prices": str(last.trace.header.get("cost_source", "")) if last else "",
+            "policy": self.policy,
+            "unplanned": last.state.why if last else "no step has run",
+            "deviated": totals.deviated,
+            "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
+            "no_arena": self.no_arena,
+            "offloads": totals.offloads,
+            "offloaded_bytes": totals.offloaded_bytes,
+            "host_bytes": self.planning.offloading.area.nbytes,
+            "no_offload": self.planning.offloading.why_not,
+        }
 
 
 def _forget_in_forks(found: "weakref.ref[TrainingSession]") -> None:
