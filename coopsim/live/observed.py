@@ -6,7 +6,7 @@ A plan is given to it as one array of numbers, which table.h reads.
 import ctypes
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
@@ -109,7 +109,8 @@ class Observed:
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
         self._storages, self._calls = storages, calls
         self.state: Any = observer.state
-        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
+        self._above = ExitStack()  # the budget
+        roomy = self._roomy if values.room.roomy is not nullcontext else None
         self._does = Callables(self._again, self._copy, roomy, values.residency.ledger.of_storage)
 
     def follow(self, at: int) -> None:
@@ -211,6 +212,13 @@ class Observed:
             self._give(storage)
         return results
 
+    def _roomy(self, enter: bool) -> None:
+        """Let ops exceed the budget, or no more."""
+        if enter:
+            self._above.enter_context(self._values.room.roomy())
+        else:
+            self._above.close()
+
     def _copy(
         self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
     ) -> None:
@@ -231,17 +239,3 @@ class Observed:
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))
             give(None)
-
-
-class _Switch:
-    """A function that enters a context when it is called with True, and leaves it when it is called with False."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __call__(self, enter: bool) -> None:
-        if enter:
-            self._inside = self._make()
-            self._inside.__enter__()
-        else:
-            self._inside.__exit__(None, None, None)
