@@ -87,7 +87,8 @@ class Planning:
         if not self.varies:
             self.varies = True
             for signature in signatures:
-                self._remake(signature)
+                if isinstance(state := signature.state, Followed):
+                    self._move(signature, replace(state, plan=self._plan(signature, state.candidate)))
 
     # -- plans for signatures ------------------------------------------------------------------------------------------
 
@@ -197,11 +198,6 @@ class Planning:
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
         return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
-
-    def _remake(self, signature: Signature) -> None:
-        if isinstance(state := signature.state, Followed):
-            plan = self._plan(signature, state.candidate)
-            self._move(signature, replace(state, plan=plan))
 
     def _move(self, signature: Signature, state: PlanState) -> None:
         if state.plan is not None and state.plan is not signature.plan:

@@ -7,7 +7,6 @@ autograd's graph go on referring to it, and views of it can be made. Reading its
 
 import ctypes
 from collections.abc import Callable, Iterable
-from enum import Enum, auto
 from functools import cache
 
 import torch
@@ -24,14 +23,6 @@ from coopsim.record.observe.extension import NoExtensionError
 from coopsim.record.observe.torch_private import DisableTorchDispatch, set_error_of_reading, storage_at
 
 
-class Where(Enum):
-    """Where a value is. HOST: there only, or on its way back."""
-
-    DEVICE = auto()
-    HOST = auto()
-    NOWHERE = auto()
-
-
 class Residency:
     """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
@@ -46,12 +37,6 @@ class Residency:
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
         self.copies = Copies(area, self._streams_seen)
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
-
-    def where(self, value: Value) -> Where:
-        """Where a value is."""
-        if self.memory_of(value) is not None:
-            return Where.DEVICE
-        return Where.HOST if self.on_host(value) else Where.NOWHERE
 
     def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
         """Count what was evicted and run again, and the bytes of a value that was sent to the host."""
@@ -133,11 +118,6 @@ class Residency:
             fill(storage, clone(storage))
 
     # -- on the host -------------------------------------------------------------------------------------------------
-
-    def on_host(self, value: Value) -> bool:
-        """Whether a value is on the host only, or on its way back."""
-        tracked, version = value
-        return self.copies.has((tracked.number, version))
 
     def offload(self, value: Value, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, if the program has it."""

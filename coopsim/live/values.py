@@ -15,7 +15,7 @@ import torch
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Drawn, Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency, Where, clone
+from coopsim.live.residency import Residency, clone
 from coopsim.live.room import Attempts, Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
@@ -49,7 +49,8 @@ class Values:
 
     def _is_there(self, value: Value) -> bool:
         """Whether a value is on the device or on the host."""
-        return self.spilled.has(value) or self.residency.where(value) is not Where.NOWHERE
+        there = self.residency.memory_of(value) is not None or self.spilled.has(value)
+        return there or self.residency.copies.has((value[0].number, value[1]))
 
     def _fetched(self, value: Value, protected: Collection[TrackedStorage]) -> None:
         """Bring a value to the device that is there or on the host."""
