@@ -128,6 +128,26 @@ def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in
     assert live.own_plan(found, arena=False) == kept
 
 
+def test_an_own_plan_is_followed_only_where_it_matches(child: Runner, tmp_path: Path) -> None:
+    """One for an arena in an arena only; one that is damaged or not there, nowhere; any other file has to match."""
+    path = tmp_path / "step.plan"
+    plan_file.save(plan_file.PlanFile(replace(HEADER, arena=True)), path)
+    text = f"""
+from coopsim.live.errors import LiveError
+from coopsim.live.stored import StoredPlans
+def limit(path, **how):
+    try: return StoredPlans(path, **how).limit(7, share=False)
+    except LiveError as why: return str(why).rpartition(": ")[2]
+path = {str(path)!r}
+found = [limit(path, own=True, arena=True), limit(path, own=True), limit(path + "x", own=True)]
+answer([*found, limit(path), limit(path + "x")])
+"""
+    *own, other, absent = child(text)
+    assert own == [HEADER.budget_bytes, 7, 7]
+    assert other.startswith(str(path))
+    assert absent == "no such file"
+
+
 def test_the_cache_is_bounded(own_cache: Path) -> None:
     own_cache.mkdir()
     files = [own_cache / f"{i}.plan" for i in range(70)]
