@@ -73,7 +73,7 @@ headline: setup ## the tables of docs/claims.md: bands and smallest budgets of B
 gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it
 	$(PYTHON) experiments/gpu/run.py $(if $(PART),--part $(PART))
 
-figures: setup ## every figure and table of docs/results.md, in out/, compared with what is expected (some minutes)
+figures: setup ## every figure and table of docs/claims.md, in out/, compared with what is expected (some minutes)
 	$(BIN)/python -m experiments.figures.run
 
 figures-all: setup ## the same, with what takes long made anew: allocators, headline, gap, policies, bounds, recomputed, against (long)

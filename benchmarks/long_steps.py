@@ -28,7 +28,6 @@ from experiments.common.pages import write_section
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "long_steps.csv"
-PAGE = HERE.parent / "docs" / "performance.md"
 FIGURE = HERE.parent / "docs" / "images" / "long-steps.png"
 OPS = [5_000, 16_000, 50_000, 160_000]
 POLICIES = {"foresight-offline": "Foresight, plan and replay", "coop": "Coop, replay"}
@@ -123,7 +122,7 @@ def publish(table: pd.DataFrame) -> None:
     """Write the table, what the page shows of it, and the figure."""
     with replacing(RESULTS) as part:
         table.to_csv(part, index=False)
-    write_section("long steps", markdown(table), PAGE)
+    write_section("long steps", markdown(table))
     draw(table)
     print(markdown(table))
 

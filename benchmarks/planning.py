@@ -31,7 +31,6 @@ GRANULE = 512
 STEPS = 10  # of a run, as in all tables of the page
 BUDGETS = [ratio + d for ratio in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3) for d in (-0.01, 0.0, 0.01)]
 RESULTS = HERE / "results" / "planning.csv"
-PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def recomputed(schedule: Schedule, trace: Trace) -> float:
@@ -117,7 +116,7 @@ def markdown(table: pd.DataFrame) -> str:
 def main() -> None:
     table = pd.DataFrame(rows(sorted((HERE.parent / "traces").glob("*.parquet"))))
     table.to_csv(RESULTS, index=False, float_format="%.5f")
-    write_section("planning", markdown(table), PAGE)
+    write_section("planning", markdown(table))
     print(markdown(table))
 
 

@@ -54,7 +54,6 @@ def gap(p: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time for each budget's optimum (default: 60)",
     )
-    flags_shared.random(p)
     flags_shared.copies(p)
     p.add_argument("--json", action="store_true", help="print JSON")
 

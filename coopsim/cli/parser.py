@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from coopsim.base.errors import unknown
-from coopsim.cli import flags_files, flags_replays, flags_scripts, flags_shared, grid
+from coopsim.cli import flags_files, flags_phantom, flags_replays, flags_scripts, flags_shared, grid
 from coopsim.version import __version__
 
 _ALLOCATORS_HELP = (
-    "For a trace: cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
+    "cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
     "(GMLake, ASPLOS 2024); planned follows STAlloc (arXiv 2507.16274; called STWeaver in its first version): requests "
     "of the first step get planned addresses in one reserved block, and unplanned requests go to a second allocator; "
     "planned:release has the rules of STAlloc's released program, which plans two steps"
@@ -88,7 +88,7 @@ def build() -> Parser:
         return p
 
     flags_scripts.capture(add("capture", "record one steady training step of a model, without a GPU"))
-    flags_scripts.phantom(
+    flags_phantom.phantom(
         add(
             "phantom",
             "run an unmodified training script without a GPU: its memory peaks, and why it runs out of memory",
@@ -124,9 +124,7 @@ def build() -> Parser:
         add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network")
     )
     flags_files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
-    summary = (
-        "serve memory requests: those of a case by PyTorch's caching allocator, those of a trace by several allocators"
-    )
+    summary = "serve a trace's memory requests by several allocators, without eviction: what does each reserve?"
     flags_files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
     flags_files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
     p = add("list", "list policies, traces, allocators, models and cards", module="list_names")

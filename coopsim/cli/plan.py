@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
         files.target(args.output)
     read = minimalloc.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
     items = read.items
-    found = packing.plan(items, packing.DEFAULT_WORK if args.work is None else args.work)
+    found = packing.plan(items)
     faults = plan_faults(
         items.bytes.tolist(),
         items.start.tolist(),

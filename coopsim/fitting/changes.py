@@ -10,19 +10,19 @@ class Changes:
 
     checkpoint: names of modules to recompute, within model number `root` of the script, or within another model, whose
     number and a colon precede the name; own: by the model's own gradient_checkpointing_enable, if it has that; save:
-    ops whose results are kept nevertheless, except in the modules of plain. on_host: names of modules, as in
-    checkpoint, whose saved values go to the host's memory. autocast: run forward passes in bfloat16, those of the
-    numbered `models` (none: of all). sharded_half: FSDP2 computes in bfloat16. reshard: FSDP frees gathered layers
-    after the forward pass. limit_gathers: FSDP1 limits all-gathers in flight; no_prefetch: it does not prefetch.
-    foreach, fused: this option of every optimizer (None: as it is). set_to_none: this option of every zero_grad.
-    accumulate: the optimizer steps once per so many calls. hold_gradients: gradients are never freed, so that every
-    step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's partitioner (None:
-    the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss: cross entropies are
-    computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it excludes all of the
-    above. offload: its plans may copy values to the host. divide: batches are so many times smaller, those of
-    TrainingArguments if `in_arguments`, else those of data loaders; a library's own accumulation is multiplied by it.
-    bf16_weights: weights become bfloat16, those of the numbered `models`. printed: names of changes that only printed
-    lines can make. variables: environment variables. cards: the number of ranks, 0 for as many as the command starts.
+    ops whose results are kept nevertheless, except in the modules of plain. autocast: run forward passes in bfloat16,
+    those of the numbered `models` (none: of all). sharded_half: FSDP2 computes in bfloat16. reshard: FSDP frees
+    gathered layers after the forward pass. limit_gathers: FSDP1 limits all-gathers in flight; no_prefetch: it does not
+    prefetch. foreach, fused: this option of every optimizer (None: as it is). set_to_none: this option of every
+    zero_grad. accumulate: the optimizer steps once per so many calls. hold_gradients: gradients are never freed, so
+    that every step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's
+    partitioner (None: the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss:
+    cross entropies are computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it
+    excludes all of the above. offload: its plans may copy values to the host. divide: batches are so many times
+    smaller, those of TrainingArguments if `in_arguments`, else those of data loaders; a library's own accumulation is
+    multiplied by it. bf16_weights: weights become bfloat16, those of the numbered `models`. printed: names of changes
+    that only printed lines can make. variables: environment variables. cards: the number of ranks, 0 for as many as the
+    command starts.
     """
 
     root: int = 0
@@ -30,7 +30,6 @@ class Changes:
     own: bool = False
     save: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
-    on_host: tuple[str, ...] = ()
     autocast: bool = False
     models: tuple[int, ...] = ()
     sharded_half: bool = False
@@ -58,11 +57,6 @@ class Changes:
     def of_fsdp(self) -> bool:
         """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch."""
         return self.reshard or self.limit_gathers or self.no_prefetch
-
-    @property
-    def waits(self) -> bool:
-        """Whether they make ops wait for collectives or copies, so that the time of a step is that of the clock."""
-        return self.of_fsdp or bool(self.on_host)
 
     @property
     def stand_in(self) -> "Changes":
@@ -105,6 +99,6 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """Return the changes that `message` was made of."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "on_host", "models", "printed")}
+        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "models", "printed")}
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

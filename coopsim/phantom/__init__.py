@@ -8,12 +8,13 @@ this one (here.py).
 import os
 from pathlib import Path
 
+from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles, wheel
 from coopsim.cards.card_file import is_one
 from coopsim.cards.errors import NoCudaTorchError, PhantomError
 from coopsim.cards.profiles import Profile
 from coopsim.phantom import build
-from coopsim.phantom.workspaces import Choice, by_rule
+from coopsim.phantom.workspaces import by_rule
 
 #: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
@@ -23,10 +24,10 @@ CARD = "COOPSIM_PHANTOM_CARD"
 __all__ = [
     "CARD",
     "ENDLESS",
-    "Choice",
     "NoCudaTorchError",
     "PhantomError",
     "Profile",
+    "WorkspaceChoice",
     "compiler_caches",
     "environment",
     "profiles",
@@ -39,7 +40,7 @@ def environment(
     total_bytes: int | None = None,
     limit: bool = True,
     devices: int = 1,
-    workspaces: Choice = "",
+    workspaces: WorkspaceChoice = "",
 ) -> dict[str, str]:
     """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 

@@ -28,7 +28,7 @@ from coopsim.study.sweep.grid import Point
 from coopsim.trace import Trace
 from coopsim.trace.requests_of import of_schedule
 from experiments.common import arguments
-from experiments.common.pages import DOCS, wrapped, write_section
+from experiments.common.pages import wrapped, write_section
 
 HERE = Path(__file__).parents[1]
 TRACES = HERE.parent / "traces"
@@ -38,7 +38,6 @@ TORCH = "2.15.0"
 NAMES = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
 BAND = 11
 EXPECTED = HERE / "expected" / "against.csv"
-PAGE = DOCS / "policies-measured.md"
 
 
 def points(grid: Grid, policy: str) -> list[Point]:
@@ -102,7 +101,7 @@ def main(models: list[str]) -> None:
             df = pd.concat([parts[name] for name in MODELS if name in parts])
             df.to_csv(EXPECTED, index=False, float_format="%.5f")
     section = text(pd.read_csv(EXPECTED))
-    write_section("against", section, PAGE)
+    write_section("against", section)
     print(section)
 
 

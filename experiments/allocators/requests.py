@@ -21,7 +21,6 @@ DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", 
 DYNAMIC = ("spos", "moe")
 STEPS = 5
 SERVED = HERE.parent / "tests/data/proof"  #: traces that have changed since STAlloc's program served them
-PAGE = HERE.parent / "docs" / "allocators-planned.md"
 MIB = 1 << 20
 
 #: A row an allocator: those of SERVING with their defaults, and settings that change what they do. The rules of
@@ -118,8 +117,8 @@ def main() -> None:
     table = pd.DataFrame(rows)
     table.to_csv(HERE / "expected" / "allocators.csv", index=False)
     print(markdown(table))
-    write_section("allocators", markdown(table), PAGE)
-    write_section("originals", beside_originals(), PAGE)
+    write_section("allocators", markdown(table))
+    write_section("originals", beside_originals())
 
 
 if __name__ == "__main__":

@@ -42,7 +42,6 @@ BUDGETS = tuple(f"{r}%" for r in range(100, 10, -5))
 TORCH = "2.15.0"
 GRANULE, MIB = 512, 1 << 20
 OUT = ROOT / "out" / "checkpointing"
-PAGE = ROOT / "docs" / "checkpointing.md"
 
 
 def recorded(model: str, blocks: int) -> Path:
@@ -161,7 +160,7 @@ def main() -> None:
         rows += points + replayed(model, points)
     df = pd.DataFrame(rows)
     df.to_csv(EXPECTED / "checkpointing.csv", index=False, float_format="%.6f")
-    write_section("checkpointing", markdown(df), PAGE)
+    write_section("checkpointing", markdown(df))
 
 
 if __name__ == "__main__":

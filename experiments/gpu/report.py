@@ -22,11 +22,10 @@ from coopsim.base import files  # noqa: E402
 from coopsim.base.types import CoopsimError  # noqa: E402
 from coopsim.cards import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
-from experiments.common.pages import wrapped  # noqa: E402
+from experiments.common.pages import wrapped, write_section  # noqa: E402
 from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
 
 PAGE = ROOT / "docs" / "gpu-tables.md"
-BRIEF = ROOT / "docs" / "gpu.md"
 MARK = "gpu results"
 EVERY = (*names.MAIN, *names.OTHERS)
 
@@ -154,7 +153,7 @@ def main() -> int:
     section, brief = wrapped(tables.section(found, args.folder.name, drawn, EVERY)), briefly(found)
     if args.page.resolve() == PAGE:
         for name, lines in brief.items():
-            put(BRIEF, f"gpu {name}", lines)
+            write_section(f"gpu {name}", lines)
     else:
         section += "".join(f"\n### {name.capitalize()}\n\n{lines}\n" for name, lines in brief.items())
     if not args.page.exists():

@@ -26,7 +26,7 @@ from typing import Any
 from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
 
 from coopsim import phantom
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
@@ -221,7 +221,7 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 def put(known: list[dict[str, str]]) -> None:
     """The tables into their page."""
-    write_section("live tables", tables(known), DOCS / "live-measured.md")
+    write_section("live tables", tables(known))
 
 
 def read() -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from typing import Any
 import memory
 from offload import OFFLOAD, RECOMPUTE, by_plan, read_rows, said_on, text_of, write_rows
 
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 OUT = memory.ROOT / "experiments" / "expected" / "live" / "offload_arena.csv"
 CARDS, SHARES = ("a100-80gb", "rtx-3060"), ("70", "50", "30")
@@ -88,7 +88,7 @@ def percent(row: dict[str, str]) -> str:
 
 def put() -> None:
     """The table into its page."""
-    write_section("offload in an arena", table(read()), DOCS / "live-offload.md")
+    write_section("offload in an arena", table(read()))
 
 
 def read() -> list[dict[str, str]]:

@@ -20,7 +20,7 @@ from memory import ROOT, recorded
 from memory_tables import header, row_of
 from offload import OFFLOAD, RECOMPUTE, by_plan, read_rows, said_on, text_of, write_rows
 
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "offload_host.csv"
 CARD = "h100-80gb"
@@ -104,7 +104,7 @@ def main(models: list[str]) -> None:
         known = [r for r in known if r["model"] != model] + found
         known.sort(key=lambda r: list(ROWS).index(r["model"]))
         write_rows(known, OUT, COLUMNS)
-    write_section("offload and the host", table(known), DOCS / "live-offload.md")
+    write_section("offload and the host", table(known))
 
 
 if __name__ == "__main__":

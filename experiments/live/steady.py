@@ -19,7 +19,7 @@ from memory import MODELS, POLICY, ROOT, SETTINGS
 
 from coopsim import phantom
 from coopsim.base import files
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "steady.csv"
 CARD, SHARES, STEPS = "h100-80gb", (50, 70), 36
@@ -113,7 +113,7 @@ def main(models: list[str]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(known)
-    write_section("steady table", table([r for r in known if not r["why"]]), DOCS / "live-measured.md")
+    write_section("steady table", table([r for r in known if not r["why"]]))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ from coopsim.base.progress import watch
 from coopsim.cards import prices, profiles
 from coopsim.cards.prices import Call, class_of
 from coopsim.simulate.replay import replay, warm_up
-from coopsim.study.figures import dots, memory_map, save, style
+from coopsim.study.figures import memory_map, save, style
 from coopsim.study.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from experiments.common import arguments
 from experiments.common.pages import DOCS, write_section
+from experiments.figures import dots
 from experiments.figures.experiment import EXPECTED, ROOT
 from experiments.figures.pictures import MODELS
 from experiments.figures.results import table
@@ -83,8 +84,8 @@ def main() -> None:
     if args.planned:
         bands = beside(pd.read_csv(EXPECTED / "offload.csv"), bands)
     bands.to_csv(EXPECTED / "offload.csv", index=False, float_format="%.5f")
-    write_section("offload", by_card(bands), DOCS / "offload.md")
-    write_section("links", by_link(bands), DOCS / "offload.md")
+    write_section("offload", by_card(bands))
+    write_section("links", by_link(bands))
     save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
     save(map_of_bert(), DOCS / "images" / "offload-map.png", dpi=140)
 

@@ -28,7 +28,6 @@ from experiments.policies.compare import LIMIT, RATIOS, TRACES
 from experiments.policies.text import DTR, room
 
 HERE = Path(__file__).parents[1]
-PAGE = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "bounds.csv"
 THREE = (*DTR, "dte-oneflow", "coop")
 POLICIES = (*THREE, "foresight")
@@ -126,8 +125,8 @@ def main() -> None:
     least = pd.read_csv(EXPECTED)[columns] if args.policies else bounds(TRACES, replayed)
     table = least.merge(replayed, on=CELL, validate="1:1")
     table.to_csv(EXPECTED, index=False, float_format="%.6f")
-    write_section("bounds", markdown(pd.read_csv(EXPECTED)), PAGE)
-    write_section("policy room", room(pd.read_csv(SWEPT), pd.read_csv(EXPECTED)), PAGE)
+    write_section("bounds", markdown(pd.read_csv(EXPECTED)))
+    write_section("policy room", room(pd.read_csv(SWEPT), pd.read_csv(EXPECTED)))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def main(*, keep: bool) -> None:
                 tick()
     table = pd.DataFrame(rows)
     table.round(6).to_csv(EXPECTED, index=False)
-    write_section("gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
+    write_section("gaps", markdown(pd.read_csv(EXPECTED)))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments
-from experiments.common.pages import DOCS, wrapped, write_section
+from experiments.common.pages import wrapped, write_section
 from experiments.figures.experiment import EXPECTED
 from experiments.optimum.planned_gap import optima, trace_of
 
@@ -69,7 +69,7 @@ def main() -> None:
                 rows.append(row | {"link": f"{steps:g} steps", "optimum_plain": cell["optimum"]})
                 tick()
     pd.DataFrame(rows).to_csv(OUT, index=False, float_format="%.6f")
-    write_section("gap copies", markdown(pd.read_csv(OUT)), DOCS / "optimum.md")
+    write_section("gap copies", markdown(pd.read_csv(OUT)))
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -46,7 +46,7 @@ def main() -> None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)
     table.to_csv(EXPECTED, index=False, float_format="%.6f")
-    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
+    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)))
 
 
 def markdown(table: pd.DataFrame) -> str:

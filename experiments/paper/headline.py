@@ -22,7 +22,7 @@ from coopsim.simulate.replay import warm_up
 from coopsim.study import tables
 from coopsim.study.sweep import Grid, Processes, Scan, feasibility_map, sweep
 from experiments.common import arguments
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 HERE = Path(__file__).parents[1]
 TRACE = HERE.parent / "traces" / "bert-large.parquet"
@@ -70,7 +70,7 @@ def main() -> None:
     bands.to_csv(HERE / "expected" / "headline.csv", index=False, float_format="%.5f")
     smallest.to_csv(HERE / "expected" / "smallest.csv", index=False, float_format="%.4f")
     text = section(bands, smallest)
-    write_section("headline", text, DOCS / "claims.md")
+    write_section("headline", text)
     sys.stdout.write(text)
 
 

@@ -24,8 +24,6 @@ from experiments.policies import text as policies_text
 from experiments.policies.text import COMPARED, GROUPS
 
 HERE = Path(__file__).parents[1]
-PAGE = HERE.parent / "docs" / "policies-measured.md"
-PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "policies.csv"
 WITHOUT_ADDRESSES = HERE / "expected" / "policies-without-addresses.csv"
 BOUNDS = HERE / "expected" / "bounds.csv"
@@ -74,8 +72,8 @@ def main() -> None:
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
     without_addresses(TRACES).to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
     bands, left_free, bounds = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
-    write_section("policy sums", policies_text.compared(bands, left_free), PAGE)
-    write_section("policy room", policies_text.room(bands, bounds), PAGE_OF_BOUNDS)
+    write_section("policy sums", policies_text.compared(bands, left_free))
+    write_section("policy room", policies_text.room(bands, bounds))
 
 
 if __name__ == "__main__":

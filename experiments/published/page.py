@@ -80,6 +80,6 @@ def misses() -> list[str]:
 
 def write() -> None:
     """Into the page, and the figure beside the others."""
-    write_section(NAME, section(), DOCS)
+    write_section(NAME, section())
     figure: Any = pictures.draw(NAME, expected())
     save(figure, PAGE / f"{NAME}.png", dpi=PAGE_DPI)

@@ -1,13 +1,10 @@
-"""One language: no page, message or name says in words of our own what the field has a word for (docs/how-it-works.md).
+"""One language: no page or notebook says in words of our own what the field has a word for (docs/how-it-works.md).
 
 `WORDS` are the words that were given up, with what to say instead; `ALLOWED` what they may still stand in, and why.
 """
 
-import ast
-import io
 import re
-import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -78,67 +75,7 @@ def test_a_word_would_be_found() -> None:
     ]
 
 
-#: Words in the code that are something else there: where, which, and what they are.
-IN_CODE = (
-    ("coopsim/run/ranks/", r"scatters?", "the collective"),
-    ("coopsim/cards/prices.py", r"scatter", "the op"),
-    ("coopsim/phantom/csrc/nccl", r"scatters?", "the collective"),
-    ("coopsim/cards/prices.py", r"scatters?", "ops of PyTorch's"),
-    ("coopsim/simulate/kernel/jit.py", r"home", "the folder of the user's files"),
-    ("coopsim/study/oracle/build.py", r"home|_home", "the folder of the user's files"),
-    ("coopsim/simulate/allocators/caching/rounding.py", r"rounds?", "of numbers"),
-    ("coopsim/study/figures/", r"a round one|round numbers|wall\s+clock", "of numbers; wall-clock time"),
-    ("coopsim/study/figures/cells.py", r"FIXED", "roles that never move"),
-    ("coopsim/fitting/advise/failure.py", r"the other way round", "an idiom"),
-    ("coopsim/simulate/timeline/params.py", r"wall ns", "wall-clock time"),
-)
-CODE = sorted((ROOT / "coopsim").rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-
-def named(text: str) -> Iterator[tuple[int, str]]:
-    """Every string and comment of a module, docstrings among them, and every name that it defines, word by word."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.lineno, node.value
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name.replace("_", " ")
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg.replace("_", " ")
-
-
-def allowed_out(text: str, file: Path) -> str:
-    """A text of the package's file without the words that are something else there."""
-    place = file.relative_to(ROOT).as_posix()
-    for pattern in (*ALLOWED, *(pattern for where, pattern, _ in IN_CODE if place.startswith(where))):
-        text = re.sub(rf"\b(?:{pattern})\b", "", text, flags=re.IGNORECASE)
-    return text
-
-
-def test_code_speaks_the_language_of_the_field() -> None:
-    found = []
-    for file in CODE:
-        for line, text in named(file.read_text(encoding="utf-8")):
-            if given_up(text):  # most say nothing of the kind, whatever is allowed
-                found += [f"{file.relative_to(ROOT)}:{line}: {said}" for said in given_up(allowed_out(text, file))]
-    assert not found, "\n".join(found)
-
-
-FOREIGN = sorted(file for kind in ("c", "h", "cpp", "js", "css") for file in (ROOT / "coopsim").rglob(f"*.{kind}"))
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-
-
-def comments(file: Path) -> str:
-    """The comments of a file in C or JavaScript."""
-    said = "\n".join(found[0] for found in _COMMENT.finditer(file.read_text(encoding="utf-8")))
-    return allowed_out(said, file)
-
-
-def test_comments_in_c_and_javascript_do_too() -> None:
-    speak_the_language(FOREIGN, comments)
 
 
 def markdown(notebook: Path) -> str:

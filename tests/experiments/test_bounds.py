@@ -28,7 +28,7 @@ def expected() -> pd.DataFrame:
 def test_the_page_says_what_is_expected(bounds: ModuleType, expected: pd.DataFrame) -> None:
     from experiments.common.pages import read_section
 
-    assert read_section("bounds", bounds.PAGE).strip() == bounds.markdown(expected).strip()
+    assert read_section("bounds").strip() == bounds.markdown(expected).strip()
 
 
 def test_nothing_is_below_the_bound(bounds: ModuleType, expected: pd.DataFrame) -> None:

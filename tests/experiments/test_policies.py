@@ -110,15 +110,14 @@ def test_pages_say_what_is_expected(script: Callable[[str], ModuleType]) -> None
         pd.read_csv(HERE / "expected" / f"{name}.csv")
         for name in ("policies", "policies-without-addresses", "policies-elsewhere", "bounds", "planned_gap")
     )
-    ours, optimum = ROOT / "docs" / "policies-measured.md", ROOT / "docs" / "optimum.md"
-    assert read_section("policy sums", ours).strip() == text.compared(table, left_free)
-    assert read_section("policies elsewhere", ours).strip() == text.elsewhere(elsewhere)
-    assert read_section("policy room", optimum).strip() == text.room(table, bounds)
-    assert read_section("planned gaps", optimum).strip() == script("experiments.optimum.planned_gap").markdown(gaps)
+    assert read_section("policy sums").strip() == text.compared(table, left_free)
+    assert read_section("policies elsewhere").strip() == text.elsewhere(elsewhere)
+    assert read_section("policy room").strip() == text.room(table, bounds)
+    assert read_section("planned gaps").strip() == script("experiments.optimum.planned_gap").markdown(gaps)
     exact = pd.read_csv(HERE / "expected" / "gap.csv")
-    assert read_section("gaps", optimum).strip() == script("experiments.optimum.gap").markdown(exact)
+    assert read_section("gaps").strip() == script("experiments.optimum.gap").markdown(exact)
     copies = pd.read_csv(HERE / "expected" / "gap_copies.csv")
-    assert read_section("gap copies", optimum).strip() == script("experiments.optimum.gap_copies").markdown(copies)
+    assert read_section("gap copies").strip() == script("experiments.optimum.gap_copies").markdown(copies)
 
 
 def test_the_page_says_what_is_expected_of_live(
@@ -129,17 +128,13 @@ def test_the_page_says_what_is_expected_of_live(
     monkeypatch.syspath_prepend(str(HERE / "live"))
     with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    page = ROOT / "docs" / "live-measured.md"
-    assert read_section("live tables", page).strip() == script("memory_tables").tables(rows)
+    assert read_section("live tables").strip() == script("memory_tables").tables(rows)
 
 
 def test_the_page_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
     from experiments.common.pages import read_section
 
-    assert (
-        read_section("against", scripts[0].PAGE).strip()
-        == scripts[0].text(pd.read_csv(HERE / "expected" / "against.csv")).strip()
-    )
+    assert read_section("against").strip() == scripts[0].text(pd.read_csv(HERE / "expected" / "against.csv")).strip()
 
 
 @pytest.mark.parametrize("name", ["overhead", "policies"])

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import Given, MadeObject, with_option
-from coopsim.fitting.editing import edits, longer_loops, loops, source
+from coopsim.fitting.batch import Given, MadeObject
+from coopsim.fitting.editing import edits, loops, source
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import Option
 
 CALLS = """\
 import torch
@@ -155,11 +156,8 @@ def test_a_loop_that_ends_after_so_many_batches_trains_as_much(end: str, last: b
     end = f"    {end}\n        break\n"
     body = "    f(x).backward()\n    o.step()\n    o.zero_grad()\n"
     text = f"for i, x in enumerate(data):\n{body + end if last else end + body}"
-    more = text.replace("    o.step()\n    o.zero_grad()\n", "    if (i + 1) % 2 == 0:\n        o.step()\n")
-    more = more.replace("f(x)", "(f(x) / 2)")
-    for old, new in ((text, loops.adding_up(text, times)), (more, longer_loops.adding_up_more(more, times))):
-        before, after = _counts(old, 100), _counts(new, 100 * times)
-        assert after == (before[0], before[1] * times)
+    before, after = _counts(text, 100), _counts(loops.adding_up(text, times), 100 * times)
+    assert after == (before[0], before[1] * times)
 
 
 def _counts(text: str, batches: int) -> tuple[int, int]:
@@ -205,49 +203,6 @@ def test_the_counter(old: str, row: str) -> None:
     assert loops.adding_up(old + body, 2).splitlines()[:2] == [row, "    accelerator.backward(((f(batch) + 1) / 2))"]
 
 
-ADDS_UP = """\
-per_step = 4
-for epoch in range(2):
-    for i, x in enumerate(loader):
-        loss = f(x) / per_step
-        loss.backward()
-        if (i + 1) % per_step == 0 or i + 1 == len(loader):
-            optimizer.step()
-            optimizer.zero_grad()
-"""
-PLAIN = """\
-for i, x in enumerate(loader):
-    (f(x) / 4).backward()
-    if i and (i + 1) % 4 == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-"""
-
-
-def test_a_loop_that_adds_up_already_adds_up_more() -> None:
-    assert longer_loops.adding_up_more(ADDS_UP, 2) == ADDS_UP.replace("per_step = 4", "per_step = 8")
-    assert longer_loops.adding_up_more(PLAIN, 4) == PLAIN.replace("4", "16")
-    assert loops.adding_up(ADDS_UP, 2) == loops.adding_up(PLAIN, 2) == ""
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("per_step = 4", "per_step = int(argv[1])"),
-        ("per_step = 4", "per_step = 4\nper_step = 2"),
-        (" / per_step", ""),
-        ("        loss = f(x) / per_step", "        scaler.step(optimizer)\n        loss = f(x) / per_step"),
-        ("loss.backward()", "loss.backward(); g(x).backward()"),
-        ("(i + 1) % per_step", "(i + 1) % args.per_step"),
-    ],
-)
-def test_no_more_where_it_is_not_certain(old: str, new: str) -> None:
-    assert ADDS_UP.count(old) == 1
-    text = ADDS_UP.replace(old, new)
-    ast.parse(text)
-    assert longer_loops.adding_up_more(text, 2) == ""
-
-
 def test_the_batch_as_calls_set_it() -> None:
     made = MadeObject("TrainingArguments", "a.py", 3, "lines", batch=8, times=2)
     assert Given(made).wanted == 8
@@ -274,7 +229,7 @@ def test_the_batch_as_calls_set_it() -> None:
     ],
 )
 def test_options(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    found = with_option(words, "--batch_size", "2")
+    found = Option(("--batch_size",), 8).added(words, "2")
     assert tuple(word.replace("-", "_") for word in found) == tuple(word.replace("-", "_") for word in expected)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.fitting.proposals import Case
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.remedies import selective
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import ModelBlock, ModelSurvey, OpSurvey
 from coopsim.run import Script
 from tests.conftest import Runner
@@ -144,10 +146,10 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )
     survey: Any = SimpleNamespace(model=found, models=(found,), report=SimpleNamespace(compiled_graphs=0))
-    case = Case(Script(()), survey, 0)
+    bench = Bench(Trials(Script(()), Runs(lambda _: None)), survey)
     tries = []
     for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):
-        remedy = selective.proposal(case, selective.SavedOps(PRODUCTS[:1], depth))
+        remedy = selective.proposal(bench, depth)
         assert (len(remedy.changes.checkpoint), len(remedy.changes.plain)) == (blocks, wholly)
         tries += [a_try(blocks, PRODUCTS[:1], wholly, remedy.lines), a_try(blocks, PRODUCTS[:1], wholly)]
     two_pasted, two, mixed_pasted, mixed = on_phantom(program("mlp", *tries))

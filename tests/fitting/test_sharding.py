@@ -14,7 +14,7 @@ from coopsim.fitting.remedies import settings
 from coopsim.fitting.survey import Sharding
 from coopsim.run import Script, run
 from tests.conftest import Runner
-from tests.fitting.made import surveyed
+from tests.fitting.made import surveyed, verified
 
 SCRIPT = Path(__file__).parent / "scripts" / "sharded.py"
 _OPTIONS = "limit_all_gathers=False,\n    sharding_strategy=ShardingStrategy.SHARD_GRAD_OP"
@@ -63,7 +63,7 @@ def test_layers_that_are_dropped(tmp_path: Path, version: str, memory_mib: int) 
     it = Script(command, card="rtx-3060", memory_bytes=memory_mib << 20, quiet=True)
     case = surveyed(it, tmp_path)
     wanted = next(p for p in settings.of_sharding(case) if p.changes.reshard)
-    remedy = case.verify(wanted)
+    remedy = verified(case, wanted)
     assert remedy is not None
     assert (remedy.verified, remedy.same_numbers) == (True, True)
     assert remedy.time_ratio > 1  # layers are gathered once more

@@ -68,14 +68,6 @@ def _unwrapped(model: Any) -> Any:
     return model
 
 
-def offload(changes: Changes, number: int, model: nn.Module) -> None:
-    """Wrap the blocks that `changes` name in a model, number `number`, if any; to be called before its first call."""
-    chosen = {model.get_submodule(name) for name in changes.of_model(number, changes.on_host)}
-    if chosen:
-        wrapping = torch_private.get("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
-        wrapping.apply_activation_checkpointing(model, wrapping.offload_wrapper, check_fn=lambda m: m in chosen)
-
-
 class Partitioner:
     """Sets activation_memory_budget to `budget` before each graph is compiled; None leaves the script's.
 

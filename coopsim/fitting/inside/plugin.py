@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.inside import batches, checkpoint, optimizers, precision, sharded
+from coopsim.fitting.inside import arguments, batches, checkpoint, optimizers, precision, sharded
 from coopsim.fitting.inside.blocks import BlockMeter
 from coopsim.fitting.inside.meter import StepMeter
 from coopsim.fitting.inside.models import Models
@@ -37,8 +37,6 @@ class ChangesPlugin:
         self._optimizers = optimizers.Optimizers()
         if changes.checkpoint:
             self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
-        if changes.on_host:
-            self._models.on_first_call.append(lambda i, model: checkpoint.offload(changes, i, model))
         if changes.no_cache:
             self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
         if changes.chunked_loss:
@@ -48,6 +46,7 @@ class ChangesPlugin:
         if changes.bf16_weights:
             precision.convert(self._models, changes.models)
         self._batches = batches.Batches(changes)
+        self._arguments = arguments.Arguments()
         self._sharded = sharded.Sharded(changes)
         self._partitioner = checkpoint.Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
@@ -66,6 +65,7 @@ class ChangesPlugin:
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
             "batches": self._batches.found(),
+            "options": self._arguments.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,

@@ -1,18 +1,33 @@
-"""Reserved and allocated memory over the steps of a long run, where it runs out, and why."""
+r"""Reserved and allocated memory over the steps of a long run, where it runs out, and why.
 
+python experiments/longrun/train.py --lengths 4000 > lengths.txt
+python -m experiments.longrun.figure lengths.txt    # docs/images/long-run.png, and the example of docs/long-runs.md
+"""
+
+import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.base.progress import note
 from coopsim.base.types import GIB
-from coopsim.study.figures import style
+from coopsim.run import Script, run
+from coopsim.run.launch import longer
+from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
+from coopsim.run.longrun.run import LongRun
+from coopsim.run.longrun.verdict import judge
+from coopsim.run.memory import ENDLESS, of_card
+from coopsim.study.figures import save, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+HERE = Path(__file__).parent
 _WINDOWS = 120
 _NEAR = 1.6  #: a card with more than so many times the most that is reserved is not drawn
 #: What the reserved bytes are for: name, colour; in the order in which they lie on each other.
@@ -93,3 +108,30 @@ def _bar(ax: "Axes", parts: Mapping[str, int]) -> None:
     ax.grid(visible=False)
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
+
+
+def main() -> None:
+    """Replay the script beside this file, and draw."""
+    card, memory, steps = "rtx-3060", of_card("rtx-3060", "8.56GiB", "memory"), 150
+    script = Script(("python", str(HERE / "train.py")), card=card, steps=steps).with_memory(ENDLESS)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "steps")
+        report = run(script, step_requests=file)
+        [(_, recorded)] = longer.recorded(report, file)
+        played = LongRun(recorded, Path(sys.argv[1]), None)
+        verdict = judge(played, longer.card_of(report, memory or 0), note)
+    of, peaks = verdict.parts, played.endless.bytes
+    parts = {
+        "usual step": of.base_bytes,
+        "longest input": of.longer_input_bytes,
+        "kept": of.kept_bytes,
+        "fragmentation": of.fragmentation_bytes,
+    }
+    out = (verdict.out.step, verdict.out.cause) if verdict.out else None
+    card_bytes = verdict.card.limit_bytes or verdict.card.bytes
+    figure = draw(peaks[:, PEAK_ALLOCATED], peaks[:, PEAK_RESERVED], card_bytes, parts, runs_out=out)
+    save(figure, HERE.parents[1] / "docs/images/long-run.png")
+
+
+if __name__ == "__main__":
+    main()

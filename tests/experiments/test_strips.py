@@ -6,10 +6,11 @@ import pytest
 
 from coopsim.base.types import Action, CoopsimError
 from coopsim.simulate.replay import replay
-from coopsim.study.figures import save, strips
-from coopsim.study.figures.strips import Frame, StripBlock
+from coopsim.study.figures import save
 from coopsim.trace.schedule import Schedule
 from coopsim.trace.synth import make
+from notebooks import strips
+from notebooks.strips import Frame, StripBlock
 
 MIB = 1 << 20
 LABELS = {0: "input", 9: "wide"}

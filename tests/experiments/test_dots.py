@@ -5,8 +5,9 @@ import math
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.study.figures import dots, lines, style
-from coopsim.study.figures.dots import Dot
+from coopsim.study.figures import lines, style
+from experiments.figures import dots
+from experiments.figures.dots import Dot
 from tests.study.figures.drawn import table, texts_are_inside_and_apart
 
 NAMES = ("dtr-oneflow", "coop")

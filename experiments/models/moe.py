@@ -1,4 +1,8 @@
-"""A small transformer with a mixture of experts: how many tokens each expert gets differs from step to step."""
+"""A small transformer with a mixture of experts: how many tokens each expert gets differs from step to step.
+
+Each token goes to two of eight experts, without a capacity limit. A phantom GPU computes no values, so the routing is
+drawn on the host from a constant seed: sizes of activations differ from step to step, the ops do not.
+"""
 
 import random
 from collections.abc import Callable
@@ -122,3 +126,4 @@ MODEL = Model(
     optimizer="adamw",
     details={"experts": EXPERTS, "experts_per_token": CHOSEN, "tokens": TOKENS},
 )
+step = MODEL.step
