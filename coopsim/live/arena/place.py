@@ -1,7 +1,9 @@
 """Assigns addresses to the requests of a planned step, around the blocks that exist when it starts. Knows no torch.
 
 Offsets and sizes are in bytes, offsets from the arena's start; times are numbers of requests of the step. Blocks that
-exist before the step and stay through it are resting.
+exist before the step and stay through it are resting. Those that a step frees were allocated by the step before: in a
+cycle of equal steps, such a block is one item with one address, whose lifetime wraps around. The cycle is cut at the
+start of the step, or where the last of these blocks is freed, whichever has the lower bound on memory.
 """
 
 from collections import defaultdict
