@@ -4,11 +4,12 @@ from tests.conftest import Runner
 
 IMPORT = """
 import torch
-from coopsim.live.residency import Where
 from tests.live.made_up import KIB, made, parts
 step = parts()
 residency = step.context.residency
-where = lambda tracked: residency.where((tracked, tracked.version)).name
+def where(tracked):
+    if residency.memory_of((tracked, tracked.version)) is not None: return "DEVICE"
+    return "HOST" if residency.copies.has((tracked.number, tracked.version)) else "NOWHERE"
 def filled(nbytes=KIB, fill=7):
     tracked = made(step, nbytes)
     tracked.ref().fill_(fill)
