@@ -1,4 +1,4 @@
-"""What Python users call beside `load`, `replay` and `validate`: docs/api.md, from the docstrings."""
+"""What Python users call beside `load`, `replay` and `validate`: docs/reference/python.md, from the docstrings."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -128,7 +128,7 @@ def sweep(
 
 
 def summary(schedule: Schedule, trace: Trace | None = None) -> dict[str, Any]:
-    """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/formats.md).
+    """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/reference/files.md).
 
     overhead is the total cost ÷ the cost of the same steps without recomputation; None unless the outcome is `ok`.
     trace: what was replayed; needed for files of schedules that do not hold its peak, of coopsim before 0.2.

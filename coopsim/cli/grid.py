@@ -43,7 +43,7 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
         "traces",
         metavar="T|GRID.toml",
         nargs="+",
-        help="trace files, or synth:NAME, LABEL= before either; or one TOML file with a grid (docs/formats.md)",
+        help="trace files, or synth:NAME, LABEL= before either; or one TOML file with a grid (docs/reference/files.md)",
     )
     p.add_argument("-o", "--output", metavar=output, help="table to write (Parquet); an interrupted one is resumed")
     p.add_argument("--policy", metavar="P,P", help=f"policies (default: {POLICIES})")

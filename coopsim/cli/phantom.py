@@ -184,7 +184,7 @@ def text_of(report: "Report") -> str:
     rows += words.of_masks(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
-    lines = [f"{name:<16}{value}" for name, value in rows]
+    lines = [text.listed(rows, 16)]
     lines += [
         f"{'uncompiled' if end['uncompiled'] else 'graph break'} at {end['place']}: {end['reason']}"
         for end in report.graph_breaks

@@ -181,7 +181,7 @@ class Learner:
         return True
 
     def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
-        """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
+        """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """

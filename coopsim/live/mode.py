@@ -4,13 +4,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import torch
 
 from coopsim.base.types import CoopsimError
 from coopsim.live import observer as observers
+from coopsim.live import reducer as reducers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.unseen import Unseen
@@ -38,7 +38,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._raised: BaseException | None = None
         self._hook: Callable[[Any], object] = sys.unraisablehook
         self._unseen = Unseen(
-            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
+            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away, self._reduces
         )
 
     @property
@@ -63,14 +63,15 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
 
-        failed: the step ended with an error, so all comes back as far as there is room.
+        failed: the step ended with an error, so all comes back as far as there is room. It can be called again, if it
+        was interrupted.
         """
         with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
-            exits.callback(complete, lambda: self.state.end(learn=not failed))
-            exits.callback(complete, partial(self.bring_all_back, failed=failed))
-            exits.callback(complete, lambda: self.state.conclude(failed=failed))
-            exits.callback(complete, self.undo)
-            exits.callback(complete, lambda: self.state.stop())
+            exits.callback(lambda: self.state.end(learn=not failed))
+            exits.callback(self.bring_all_back, failed=failed)
+            exits.callback(lambda: self.state.conclude(failed=failed))
+            exits.callback(self.undo)
+            exits.callback(lambda: self.state.stop())
         self._reraise()
 
     def _was_raised(self, unraisable: Any) -> None:
@@ -180,6 +181,17 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_away(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage on a GPU is evicted, by Python."""
         return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None
+
+    def _reduces(self, reducer: Any) -> None:
+        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
+        self.state.fetch()
+        try:
+            buckets, parameters = reducers.compared(reducer)
+        finally:
+            self.state.hand_over()
+        for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
+            self._bring_back(tensor)
+        self._context.values.spilled.keep(buckets, parameters)
 
 
 def complete(act: Callable[[], object]) -> None:

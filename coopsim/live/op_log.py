@@ -199,7 +199,9 @@ class StepRecorder(Recorder):
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]
-            to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
+            entry.stream = self._stream()
+            phase = self.where.phase(mutates_gradient=False)
+            to.events.append(Op(number, str(func), phase, "", entry.stream, reads, []))
         if not self.decided:
             self._decide(inputs, results)
         return out

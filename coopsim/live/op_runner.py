@@ -17,6 +17,7 @@ from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
 from coopsim.record.observe import effects
+from coopsim.record.observe.describe import COLLECTIVES
 
 
 class Ran(NamedTuple):
@@ -91,6 +92,8 @@ class OpRunner:
             residency.streams.made(created)
         for tracked in (*storages, *created):
             tracked.use(self._now)
+            if func._schema.name.startswith(COLLECTIVES):  # which may go on when the call has returned
+                tracked.pinned = True
         if call is not None:
             self._made(call, results, created)
         makes = call is not None and (call.writes or (created and is_blank(func)))

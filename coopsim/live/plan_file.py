@@ -1,4 +1,4 @@
-"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch.
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/reference/files.md). Knows no torch.
 
 The plans that `live run` keeps for other starts of a script are such files, in the user's cache folder, each under a
 key: the program and its arguments, budget, card, settings and versions.
@@ -15,13 +15,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coopsim.base.files import replacing
+from coopsim.base.files import cache_folder, replacing
 from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.signatures import Candidate, NoPlan, Signature
-from coopsim.phantom.build import cache_folder
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes

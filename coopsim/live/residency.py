@@ -6,7 +6,7 @@ autograd's graph go on referring to it, and views of it can be made. Reading its
 """
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -14,7 +14,7 @@ import torch
 from coopsim.live import observer
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.host.area import HostArea
+from coopsim.live.host.area import HostArea, LateEngines
 from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
@@ -35,7 +35,7 @@ class Residency:
         #: Evicted tracked storages, by key, in order of eviction.
         self.evicted: dict[int, TrackedStorage] = {}
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
-        self.copies = Copies(area, self._streams_seen)
+        self.copies = Copies(area, self.streams or LateEngines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
     def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
@@ -160,9 +160,6 @@ class Residency:
         self.copies.end()
         if self.streams is not None:
             self.streams.end()
-
-    def _streams_seen(self) -> Iterable[torch.cuda.Stream]:
-        return self.streams.seen if self.streams is not None else ()
 
 
 def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:

@@ -161,7 +161,8 @@ def _sorted(held: Mapping[str, int]) -> dict[str, int]:
 def too_much(least: Least, others: int, budget: int) -> str:
     """Return one line which says that an op needs more than the budget, in bytes. others: bytes not the program's."""
     beside = f", {human(others)} of them for others than the program" if others else ""
-    return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
+    what = "what the program may still read" if least.op == HOLD else least.op
+    return f"{what} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
 
 
 def explain(schedule: Schedule) -> str:

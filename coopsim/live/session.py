@@ -23,6 +23,7 @@ from coopsim.live.learner import Learner, Totals
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
+from coopsim.live.state import Spilling
 from coopsim.live.step import Parts, Start, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe.torch_private import dispatch_modes
@@ -130,7 +131,10 @@ class TrainingSession:
         assert step is not None
         peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
         try:
-            step.end(error)
+            try:
+                step.end(error)
+            finally:
+                step.end(error)  # does nothing, unless it was interrupted before it began
         finally:
             self._running, self._ended = None, step if step.entered and step.residency.left else None
             if step.entered:
@@ -143,7 +147,9 @@ class TrainingSession:
 
     def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
         self.totals.add(step.residency)
-        if step.state.planned or (not self._is_share and self.limit is not None):
+        state = step.state
+        known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
+        if self.limit is not None and (known or not self._is_share):
             self.totals.add_peaks(*(peaks or step.peaks()))
 
     def _learn(self, step: Step) -> None:

@@ -22,6 +22,7 @@ _READS = ("numpy", "data_ptr", "__dlpack__")
 _ADDRESS, _COPIES = "data_ptr", ("copy_", "_write_file")  # of storages
 _SAVED = "saved_tensors"
 _GRAPHS = ("capture_begin", "replay")
+_PREPARED = "prepare_for_backward"  # of a reducer
 _EMPTY, _ZEROS = ("aten.empty", "aten.new_empty"), ("aten.zeros", "aten.new_zeros")
 #: In-place ops that read nothing of what they change.
 _OVERWRITES = {
@@ -37,7 +38,7 @@ class Unseen:
     called with each tensor that an autograd function written in Python has saved, when its backward asks for it: its
     kernels may read anything. located: called with a storage whose address is asked for. copied: called with a storage
     that is copied or written to a file, which is done in the context that it returns. is_away: whether a storage on a
-    GPU is evicted.
+    GPU is evicted. reduced: called with a reducer of DistributedDataParallel before each of its backward passes.
     CUDA graphs are refused.
     """
 
@@ -48,8 +49,10 @@ class Unseen:
         located: Callable[[torch.UntypedStorage], None],
         copied: Callable[[torch.UntypedStorage], AbstractContextManager[None]],
         is_away: Callable[[torch.UntypedStorage], bool],
+        reduced: Callable[[Any], None],
     ) -> None:
         self._seen, self._saved, self._located, self._copied, self._is_away = seen, saved, located, copied, is_away
+        self._reduced = reduced
         self._before: list[tuple[Any, str, Any]] = []
 
     def watch(self) -> None:
@@ -63,6 +66,9 @@ class Unseen:
         for name in _COPIES:
             self._replace(torch.UntypedStorage, name, self._copying(getattr(torch.UntypedStorage, name)))
         self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
+        if torch.distributed.is_available():
+            reducer = torch.distributed.Reducer  # type: ignore[attr-defined]
+            self._replace(reducer, _PREPARED, self._preparing(getattr(reducer, _PREPARED)))
         for name in _GRAPHS:
             self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
 
@@ -106,6 +112,14 @@ class Unseen:
                 return original(*args, **kwargs)
 
         return copy
+
+    def _preparing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare(reducer: Any, *args: Any) -> Any:
+            out = original(reducer, *args)
+            self._reduced(reducer)
+            return out
+
+        return prepare
 
     def _unpack(self, node: Any) -> Any:
         tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)

@@ -1,6 +1,6 @@
 """Traces as files: Parquet + zstd, one row per record (storages, then ops and frees in program order).
 
-The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/formats.md has the columns.
+The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/reference/files.md has the columns.
 """
 
 import json

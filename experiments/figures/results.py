@@ -99,24 +99,18 @@ def ablation() -> str:
 
 def stweaver() -> str:
     """How much of the caching allocator's fragmentation a plan takes away."""
-    df = expected("allocators").set_index(["trace", "allocator"]).fragmentation
-    names = list(dict.fromkeys(df.index.get_level_values("trace")))
-    kinds = ["cuda-caching (expandable_segments:True)", "planned", "planned, all steps"]
-    rows, sums = [], dict.fromkeys(kinds, 0.0)
-    for trace in names:
-        before = df[trace, "cuda-caching"]
-        cuts = {kind: 100 * (1 - df[trace, kind] / before) for kind in kinds}
-        rows.append([trace, f"{100 * before:.2f}", *(f"{cut:.1f}" for cut in cuts.values())])
-        sums = {kind: sums[kind] + cut for kind, cut in cuts.items()}
-    rows.append(["**mean**", "", *(f"**{total / len(names):.1f}**" for total in sums.values())])
-    head = [
-        "trace",
-        "reserved but unallocated by PyTorch's allocator, %",
-        "less with expandable segments, %",
-        "less with a plan, %",
-        "less with a plan of all steps, %",
-    ]
-    return table(head, rows)
+    df = expected("allocators").set_index(["trace", "allocator"]).fragmentation.unstack()
+    kinds = {
+        "cuda-caching (expandable_segments:True)": "expandable segments",
+        "planned": "a plan of the first step",
+        "planned, all steps": "a plan of all steps",
+    }
+    rows = []
+    for kind, name in kinds.items():
+        less = 100 * (1 - df[kind] / df["cuda-caching"])
+        ends = (f"{less[trace]:.1f} ({trace})" for trace in (less.idxmin(), less.idxmax()))
+        rows.append([name, f"{less.mean():.1f}", *ends])
+    return table([f"less fragmentation on {len(df)} traces, %", "mean", "least", "most"], rows)
 
 
 def sections() -> dict[str, str]:

@@ -26,7 +26,7 @@ from experiments.policies.text import COMPARED, GROUPS
 HERE = Path(__file__).parents[1]
 EXPECTED = HERE / "expected" / "policies.csv"
 WITHOUT_ADDRESSES = HERE / "expected" / "policies-without-addresses.csv"
-BOUNDS = HERE / "expected" / "bounds.csv"
+BY_GROUP = HERE / "expected" / "policies-groups.csv"
 TRACES = [str(HERE.parent / "traces" / f"{name}.parquet") for names in GROUPS.values() for name in names]
 RATIOS = [f"{r}%" for r in range(90, 20, -10)]
 LIMIT = 2.0
@@ -71,9 +71,9 @@ def main() -> None:
         return
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
     without_addresses(TRACES).to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
-    bands, left_free, bounds = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
+    bands, left_free = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES))
+    policies_text.groups(bands).to_csv(BY_GROUP, index=False, float_format="%.5f")
     write_section("policy sums", policies_text.compared(bands, left_free))
-    write_section("policy room", policies_text.room(bands, bounds))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Two models, bands of 11 budgets within 2.5 % of the peak around 0.8, 0.6 and 0.4 of it, ten steps, one arena, and the
 limit of compare.py. DTR in the one form that OneFlow's authors compare with. Traces are recorded into out/, not kept.
 
-    python -m experiments.policies.elsewhere [-j JOBS]    writes expected/policies-elsewhere.csv and the table
+    python -m experiments.policies.elsewhere [-j JOBS]    writes expected/policies-elsewhere.csv, a sentence
 
 Some ten minutes of processor time. It goes on where it was interrupted.
 """

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import coopsim
+from coopsim.base.files import cache_folder
 from coopsim.fitting import Fit, Search, apply, saved
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
 from coopsim.fitting.remedies import checkpointing, compiled, settings
 from coopsim.fitting.remedy import KEYS, Remedy
-from coopsim.phantom import build
 from coopsim.run import Script
 from tests.fitting.made import found, surveyed, verified
 
@@ -135,7 +135,7 @@ def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None, monk
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache folder of its own, with the phantom GPU's libraries in it."""
-    libraries = build.cache_folder()
+    libraries = cache_folder()
     (tmp_path / "coopsim").mkdir()
     for folder in libraries.glob("phantom-*"):
         (tmp_path / "coopsim" / folder.name).symlink_to(folder)

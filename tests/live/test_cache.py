@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.files import cache_folder
 from coopsim.cli import live
 from coopsim.cli.parser import build
 from coopsim.live import plan_file
-from coopsim.phantom.build import cache_folder
 from tests.conftest import ROOT, Runner
 from tests.live.plans import HEADER
 

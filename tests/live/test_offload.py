@@ -62,15 +62,15 @@ from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
 begin, wait, places = own = LateEngines.begin, LateEngines.wait, actions._places
 seen = set()
-def stale(self, way, to, source, streams):
+def stale(self, way, to, source):
     if way == OUT and to.data_ptr() in seen:
         source = to.clone()
     seen.add(to.data_ptr())
-    return begin(self, way, to, source, streams)
-def out_only(self, way, end, streams):
-    if way == OUT: wait(self, way, end, streams)
-def back_only(self, way, end, streams):
-    if way == BACK: wait(self, way, end, streams)
+    return begin(self, way, to, source)
+def out_only(self, way, end):
+    if way == OUT: wait(self, way, end)
+def back_only(self, way, end):
+    if way == BACK: wait(self, way, end)
 def early(copies):
     return places([replace(c, until=c.begins + 1) for c in copies])
 def same():

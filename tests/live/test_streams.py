@@ -59,7 +59,7 @@ def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child
     for report in (two, one):
         assert (report["planned_steps"] >= 3) is planned, report
         assert report["evictions"] > 0, report
-        assert report["recomputes"] > 0, report
+        assert report["recomputes" if planned else "offloads"] > 0, report
     assert two["side"] > 0
     assert two["bytes"] > 0  # the block itself, and not an empty one in its place
     assert two["side_waits"] > 0
@@ -94,17 +94,19 @@ def test_streams_that_nobody_looks_at_show(child: Runner) -> None:
 
 COPIES = """
 import torch
-from coopsim.live.host.area import BACK, OUT, CudaEngines
-engines, side = CudaEngines(), torch.cuda.Stream()
+from coopsim.live.host.area import OUT
+from coopsim.live.streams import Streams
+streams, side = Streams(), torch.cuda.Stream()
+streams.seen.add(side)
 waits, own = [], torch.cuda.Stream.wait_event
 def wait_event(stream, event):
     waits.append([stream == side, stream == torch.cuda.current_stream()])
     own(stream, event)
 torch.cuda.Stream.wait_event = wait_event
 there, here = torch.zeros(64, device="cuda"), torch.empty(64, pin_memory=True)
-end = engines.begin(OUT, here, there, {side})
+end = streams.begin(OUT, here, there)
 waits.clear()
-engines.wait(OUT, end, {side})
+streams.wait(OUT, end)
 answer(sorted(waits))
 """
 

@@ -159,7 +159,8 @@ class Hole:
 
     def _movable(self) -> dict[int, torch.UntypedStorage]:
         """What this step has made, and nobody needs the address of, by offset."""
-        here = {torch.cuda.current_stream()} if self._residency.streams is not None else set()
+        streams = self._residency.streams
+        here = {streams.current()} if streams is not None else set()
         return {
             self._cap.offset(storage): storage
             for tracked in (*self._storages.there(), *self._planned())

@@ -33,7 +33,7 @@ class OracleRecording:
     segments: NDArray[np.int64]
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON (docs/formats.md), compressed if the name ends in .gz. CoopsimError if it cannot be."""
+        """Write it as JSON (docs/reference/files.md), compressed if the name ends in .gz. CoopsimError if it fails."""
         found = {
             "answers_version": _VERSION,
             "torch": self.torch,
