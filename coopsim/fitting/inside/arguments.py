@@ -23,6 +23,7 @@ class Arguments:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}
+        self._main = getattr(sys.modules["__main__"], "__file__", None) or ""  # gone when the program has ended
         for name in ("argparse", "tyro._argparse"):
             after_import(name, self._see_argparse)
         for name in ("click.core", "typer._click.core"):
@@ -65,7 +66,7 @@ class Arguments:
     def found(self) -> list[dict[str, Any]]:
         """Return the options for the report, in the form of options.Option."""
         if not self._found:
-            for name, value in _globals().items():
+            for name, value in _globals(Path(self._main)).items():
                 self._add([f"--{name}="], value, "a", ())
         return list(self._found.values())
 
@@ -77,10 +78,8 @@ def _value(namespace: Any, dest: str) -> Any:
     return namespace
 
 
-def _globals() -> dict[str, Any]:
-    """Return the main module's globals of plain values, if it, or a file that it executes, sets them by sys.argv."""
-    main = sys.modules["__main__"]
-    file = Path(getattr(main, "__file__", None) or "")
+def _globals(file: Path) -> dict[str, Any]:
+    """Return the main module's globals of plain values, if its file, or one that it executes, sets them by sys.argv."""
     if file.suffix != ".py" or not file.is_file():
         return {}
     try:
@@ -93,4 +92,8 @@ def _globals() -> dict[str, Any]:
     sources = [text, *(path.read_text(encoding="utf-8", errors="replace") for path in executed if path.is_file())]
     if not any("sys.argv" in source and "globals()" in source for source in sources):
         return {}
-    return {name: value for name, value in vars(main).items() if name[:1] != "_" and isinstance(value, _PLAIN[:4])}
+    return {
+        name: value
+        for name, value in vars(sys.modules["__main__"]).items()
+        if name[:1] != "_" and isinstance(value, _PLAIN[:4])
+    }

@@ -5,9 +5,11 @@ import itertools
 import os
 from collections.abc import Iterator
 
+from coopsim.base.types import CoopsimError
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.editing import fsdp, source
+from coopsim.fitting.editing import edits, fsdp, source
+from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.remedies import loss, unused
 from coopsim.fitting.remedy import Remedy
 
@@ -83,17 +85,21 @@ def without_cache(bench: Bench) -> Remedy | None:
     models = [model for model in bench.survey.models if any(b.cached for level in model.levels for b in level)]
     if not models:
         return None
-    each = (
+    each = tuple(
         (
-            f"for module in {model.variable}.modules():",
-            '    if hasattr(module, "config"):',
-            "        module.config.use_cache = False",
+            model.number,
+            model.variable,
+            (
+                f"for module in {model.variable}.modules():",
+                '    if hasattr(module, "config"):',
+                "        module.config.use_cache = False",
+            ),
         )
         for model in models
     )
-    lines = tuple(itertools.chain(*each))
+    lines = tuple(itertools.chain(*(rows for *_, rows in each)))
     text = "without the cache of keys and values, which may change last bits"
-    return bench.proposal("settings", text, lines, Changes(no_cache=True), same=False, after_model=True)
+    return bench.proposal("settings", text, lines, Changes(lines=each), same=False, after_model=True)
 
 
 def _others(bench: Bench) -> Iterator[Remedy]:
@@ -137,20 +143,40 @@ def propose_sharding(bench: Bench) -> None:
 def of_sharding(bench: Bench) -> Iterator[Remedy]:
     """Yield a remedy, not tried yet, for each setting that the script's calls do not make already.
 
-    The settings are: reshard after the forward pass, limit all-gathers, prefetch nothing. Nothing if a library makes a
-    call, as the arguments come from its own settings.
+    The settings are: reduce gradients after each micro-batch, reshard after the forward pass, limit all-gathers,
+    prefetch nothing. Nothing if a library makes a call, as the arguments come from its own settings.
     """
-    calls = bench.survey.sharding
-    if not all(call.file for call in calls):
+    if (at_once := _reduced_at_once(bench)) is not None:
+        yield at_once
+    sharding = bench.survey.sharding
+    if not all(call.file for call in sharding):
         return
-    if any(call.keeps for call in calls):
+    if any(call.keeps for call in sharding):
         yield _sharding(bench, "FSDP reshards layers after their forward pass", Changes(reshard=True))
-    if any(call.unlimited for call in calls):
+    if any(call.unlimited for call in sharding):
         yield _sharding(bench, "FSDP limits all-gathers", Changes(limit_gathers=True))
-    if any(call.ahead for call in calls):
+    if any(call.ahead for call in sharding):
         yield _sharding(bench, "FSDP prefetches nothing", Changes(no_prefetch=True))
 
 
+def _reduced_at_once(bench: Bench) -> Remedy | None:
+    deferred = bench.survey.deferred
+    if not deferred or not all(file for _, file, _ in deferred):
+        return None
+    new = tuple(
+        Edit(file, line, name, function="contextlib.nullcontext", imports="import contextlib")
+        if name == "no_sync"
+        else Edit(file, line, name, (("requires_gradient_sync", 0, "True"),))
+        for name, file, line in deferred
+    )
+    try:
+        said = edits.lines(new)
+    except CoopsimError:
+        said, new = tuple(dict.fromkeys(edits.abbreviated(one) for one in new)), ()
+    text = "FSDP reduces gradients after each micro-batch, which may change last bits"
+    return bench.proposal("settings", text, said, Changes(sync_each=True), same=False, edits=new)
+
+
 def _sharding(bench: Bench, text: str, changes: Changes) -> Remedy:
-    calls = dict.fromkeys(fsdp.lines(call, changes) for call in bench.survey.sharding)
-    return bench.proposal("settings", text, tuple(itertools.chain(*calls)), changes, same=True)
+    every = dict.fromkeys(fsdp.lines(call, changes) for call in bench.survey.sharding)
+    return bench.proposal("settings", text, tuple(itertools.chain(*every)), changes, same=True)

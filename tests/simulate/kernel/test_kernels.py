@@ -153,7 +153,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.parametrize("options", [["--policy", "coop"], ["--policy", "foresight"], ["--allocator", "cuda-caching"]])
 def test_without_numba_the_same_code_runs_uncompiled(options: list[str], tmp_path: Path) -> None:
-    """The way out if an update of Numba breaks the compiler (docs/design.md): every action is the same."""
+    """The way out if an update of Numba breaks the compiler (CONTRIBUTING.md): every action is the same."""
     asked = ["replay", "synth:unet", "--policy", "dtr-oneflow", *options, "--budget", "80%", "--steps", "2"]
     out = [tmp_path / name for name in ("compiled.parquet", "interpreted.parquet")]
     compiled = [sys.executable, "-m", "coopsim", *asked, "-o", str(out[0])]
