@@ -2,7 +2,7 @@
 
 The host issues the ops that the GPU runs. A step takes as long as the slower of both, and longer where the GPU waits
 for the host in one part of it and is behind in another. The GPU's time is the cost of the ops in the trace, the host's
-a model's (docs/live-measured.md). `timed` says what an op costs, from events around it on a card.
+a model's (docs/live-internals.md). `timed` says what an op costs, from events around it on a card.
 """
 
 from collections import deque

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
+from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, table
 
 from coopsim import phantom
 from experiments.common.pages import write_section
@@ -220,8 +220,8 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 
 def put(known: list[dict[str, str]]) -> None:
-    """The tables into their page."""
-    write_section("live tables", tables(known))
+    """The table into its page."""
+    write_section("live tables", table(known))
 
 
 def read() -> list[dict[str, str]]:

@@ -101,7 +101,7 @@ def test_the_page_says_what_is_expected_of_live(
     monkeypatch.syspath_prepend(str(HERE / "live"))
     with (HERE / "expected" / "live" / "memory.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert read_section("live tables").strip() == script("memory_tables").tables(rows)
+    assert read_section("live tables").strip() == script("memory_tables").table(rows)
 
 
 def test_the_page_says_what_is_expected_of_the_real_allocator(scripts: tuple[ModuleType, ModuleType]) -> None:
