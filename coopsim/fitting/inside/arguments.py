@@ -5,6 +5,7 @@ those of click and typer, and globals of the main module that a file of the user
 """
 
 import ast
+import contextlib
 import functools
 import itertools
 import sys
@@ -24,8 +25,8 @@ class Arguments:
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}
         self._main = getattr(sys.modules["__main__"], "__file__", None) or ""  # gone when the program has ended
-        for name in ("argparse", "tyro._argparse"):
-            after_import(name, self._see_argparse)
+        after_import("argparse", self._see_argparse)
+        after_import("tyro._calling", self._see_tyro)
         for name in ("click.core", "typer._click.core"):
             after_import(name, self._see_click)
 
@@ -41,6 +42,21 @@ class Arguments:
             return result
 
         module.ArgumentParser._parse_known_args = parsed
+
+    def _see_tyro(self, module: ModuleType) -> None:
+        make = module.callable_with_args
+
+        @functools.wraps(make)
+        def made(function: Any, parser: Any, default: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            with contextlib.suppress(AttributeError, TypeError):  # what it is made of has changed
+                for one in parser.args:
+                    takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
+                    said = _of_words(values.get(one.get_output_key()))
+                    value = said if said is not None and isinstance(said, _PLAIN) else one.field.default
+                    self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
+            return make(function, parser, default, values, *args, **kwargs)
+
+        module.callable_with_args = made  # type: ignore[attr-defined]
 
     def _see_click(self, module: ModuleType) -> None:
         invoke = module.Command.invoke
@@ -69,6 +85,12 @@ class Arguments:
             for name, value in _globals(Path(self._main)).items():
                 self._add([f"--{name}="], value, "a", ())
         return list(self._found.values())
+
+
+def _of_words(said: Any) -> Any:
+    """Return the value that a word, or a list with one, stands for."""
+    word = said[0] if isinstance(said, list) and len(said) == 1 else said
+    return int(word) if isinstance(word, str) and word.isdecimal() else word
 
 
 def _value(namespace: Any, dest: str) -> Any:

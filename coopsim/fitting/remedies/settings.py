@@ -3,7 +3,7 @@
 import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.bench import Bench
@@ -12,6 +12,7 @@ from coopsim.fitting.editing import edits, fsdp, source
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.remedies import loss, unused
 from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.survey import Optimizer
 
 _VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 #: The allocator's settings, in the order of trials.
@@ -105,34 +106,34 @@ def without_cache(bench: Bench) -> Remedy | None:
 def _others(bench: Bench) -> Iterator[Remedy]:
     survey = bench.survey
     if survey.zeroed:
-        lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
+        new = tuple(Edit(file, line, "zero_grad", (("set_to_none", 0, "True"),)) for file, line in survey.zeroed)
+        lines = dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed)
         # An optimizer skips a parameter whose gradient is None, but updates one whose gradient is 0.
-        changes = Changes(set_to_none=True)
-        yield bench.proposal("settings", "zero_grad(set_to_none=True)", lines, changes, same=not survey.skips)
+        yield bench.proposal(
+            *("settings", "zero_grad(set_to_none=True)", tuple(lines), Changes(set_to_none=True)),
+            same=not survey.skips,
+            edits=new,
+        )
     steps = [o for o in survey.optimizers if o.torch and o.foreach]
     if not (survey.peak_in_optimizer and steps):
         return
     if all(o.has_fused for o in steps):
-        yield bench.proposal(
-            "settings", "a fused optimizer", _optimizer(steps, "fused=True"), Changes(fused=True), same=False
-        )
-    yield bench.proposal(
-        "settings",
-        "an optimizer that updates one parameter at a time",
-        _optimizer(steps, "foreach=False"),
-        Changes(foreach=False),
-        same=False,
-    )
+        yield _optimizer(bench, steps, "a fused optimizer", "fused", Changes(fused=True))
+    one = "an optimizer that updates one parameter at a time"
+    yield _optimizer(bench, steps, one, "foreach", Changes(foreach=False))
 
 
-def _optimizer(optimizers: list, option: str) -> tuple[str, ...]:  # type: ignore[type-arg]
-    """Return the calls that make the optimizers, with the option added; if unknown, lines that set it afterwards."""
-    lines = []
-    for made in optimizers:
-        call = source.with_argument(made.file, made.line, made.type, option)
-        name, value = option.split("=")
-        lines.append(call or f'for group in optimizer.param_groups: group["{name}"] = {value}')
-    return tuple(dict.fromkeys(lines))
+def _optimizer(bench: Bench, made: Sequence[Optimizer], text: str, option: str, changes: Changes) -> Remedy:
+    """Return the remedy, not tried yet, of an option of optimizers: in the calls that make them, or set afterwards."""
+    value = str(option == "fused")
+    new = tuple(Edit(one.file, one.line, one.type, ((option, -1, value),)) for one in made)
+    lines: list[str] = []
+    for edit in new:
+        try:
+            lines += edits.calls((edit,))
+        except CoopsimError:
+            lines.append(f'for group in optimizer.param_groups: group["{option}"] = {value}')
+    return bench.proposal("settings", text, tuple(dict.fromkeys(lines)), changes, same=False, edits=new)
 
 
 def propose_sharding(bench: Bench) -> None:
@@ -172,7 +173,7 @@ def _reduced_at_once(bench: Bench) -> Remedy | None:
     try:
         said = edits.lines(new)
     except CoopsimError:
-        said, new = tuple(dict.fromkeys(edits.abbreviated(one) for one in new)), ()
+        said = tuple(dict.fromkeys(edits.abbreviated(one) for one in new))
     text = "FSDP reduces gradients after each micro-batch, which may change last bits"
     return bench.proposal("settings", text, said, Changes(sync_each=True), same=False, edits=new)
 
