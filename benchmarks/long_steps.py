@@ -3,7 +3,7 @@
 Synthetic steps of 5,000 to 160,000 ops, micro-batches and a chain, in half of their peak. A process for each: its
 processor time from the trace to the replayed step, compiled code loaded before, and its largest memory. The exponent is
 the slope of a line through the logarithms of ops and times. Writes results/long_steps.csv, the table of
-docs/performance.md and its figure.
+benchmarks/README.md and its figure.
 """
 
 import resource

@@ -4,7 +4,7 @@ The committed traces whose step repeats, at 21 budgets from 0.9 to 0.3 of the pe
 shortest time counts (wall-clock, one core), also where no plan is found. A plan is paid for when the recomputations
 that it saves, against the second step of Thrift, have taken as long as it took to make. `empty` is what the addresses
 cost: the share of the budget that a plan which recomputes something leaves empty at its fullest moment. Writes
-results/planning.csv, and what it comes to in docs/performance.md.
+results/planning.csv, and what it comes to in benchmarks/README.md.
 """
 
 import math

@@ -20,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from coopsim.cli.parser import build
 
     try:
-        args = build().parse_args(argv)
+        words = sys.argv[1:] if argv is None else argv
+        args = build(words).parse_args(words)
         _check_names(args)
         _keep_what_is_read(args)
         _note_untested(args)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.base.text import human, overhead, table
+from coopsim.base.text import human, listed, overhead, table
 from coopsim.base.types import MIB
 from coopsim.fitting.advise.api import EXPANDABLE
 
@@ -31,7 +31,7 @@ def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, al
     parts = [
         _verdict(advice, live=_by_live(found, advice, policies), ends=found["ends"]),
         "",
-        _columns(_state(found, advice)),
+        listed(_state(found, advice)),
         "",
         _trials(advice, all_trials=all_trials),
     ]
@@ -41,7 +41,7 @@ def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, al
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
     if advice.recommended is None:
-        return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
+        return "\n".join([*parts, "", "What would help:", listed(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
 
 
@@ -269,8 +269,3 @@ def _conclusion(advice: Any, *, ends: bool) -> str:
         return "\n".join(lines)
     limits = "\n\nfits: it gets past the request that failed; what would have come after is not in the history" * ends
     return f"smallest memory {human(least)} as recorded, {human(with_it)} with {best.conf}{limits}"
-
-
-def _columns(lines: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in lines) + 2
-    return "\n".join(f"{name:<{width}}{text}" for name, text in lines)

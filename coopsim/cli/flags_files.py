@@ -138,3 +138,21 @@ def requests(p: argparse.ArgumentParser) -> None:
         "installed), for the smallest card that serves them; exit code 1 where it does otherwise",
     )
     p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def list_(p: argparse.ArgumentParser) -> None:
+    """Flags of `list`."""
+    p.add_argument(
+        "what",
+        nargs="?",
+        choices=("policies", "traces", "allocators", "models", "hardware", "links"),
+        metavar="KIND",
+        help="policies, traces, allocators, models, hardware or links (default: all)",
+    )
+    p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def setup_torch(p: argparse.ArgumentParser) -> None:
+    """Flags of `setup-torch`."""
+    p.add_argument("version", nargs="?", help="of torch (default: the one that coopsim is tested with)")

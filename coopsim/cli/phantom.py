@@ -33,9 +33,8 @@ def run(args: argparse.Namespace) -> int:
 
     command = command_of(args, "phantom run")
     check_exclusions(PhantomRun, args, VERB)
-    for name in (args.snapshot, args.trace):
-        if name is not None:
-            files.target(name)
+    for name in filter(None, (args.snapshot, args.trace)):
+        files.target(name)
     script = Script.asked(
         command,
         given(RunOptions, args, VERB),
@@ -45,7 +44,6 @@ def run(args: argparse.Namespace) -> int:
         output=2 if args.json else None,
     )
     is_gate = args.max_memory is not None or args.baseline is not None
-    is_long = script.is_long and not is_gate
     if args.largest:
         from coopsim.cli import phantom_largest
 
@@ -60,13 +58,13 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import phantom_fewest
 
         return phantom_fewest.run(args, script)
-    script, asked = replace(script, replay_steps=None, lengths=None), script
+    is_long, script = script.is_long, replace(script, replay_steps=None, lengths=None)
     not_replayed = ""
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if is_long:
             report, verdict = phantom_long.run(
-                asked, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
+                args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
             )
             if isinstance(verdict, str):
                 not_replayed = verdict
@@ -184,7 +182,7 @@ def text_of(report: "Report") -> str:
     rows += words.of_masks(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
-    lines = [f"{name:<16}{value}" for name, value in rows]
+    lines = [text.listed(rows, 16)]
     lines += [
         f"{'uncompiled' if end['uncompiled'] else 'graph break'} at {end['place']}: {end['reason']}"
         for end in report.graph_breaks

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.cli import phantom_search as search
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _text(script: "Script", found: "Ratio") -> str:
             rows.append(("time", f"{found.time_ratio - 1:+.1%} per step against ratio 1, predicted by prices of ops"))
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
-    text = search.text(rows)
+    text = listed(rows, 16)
     own = found.as_it_is.plugin["own_memory_budgets"]
     if own:
         text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"

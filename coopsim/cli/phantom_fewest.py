@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_search as search
 
@@ -56,7 +57,7 @@ def text(script: "Script", found: "Fewest") -> str:
                 rows.append(("of that", "more cards take what the script shares out: DDP nothing, FSDP no activations"))
     runs = len(found.tried) + len(found.refused)
     rows.append(("runs", f"{runs}; assumption: if it trains on some cards, it does on more"))
-    return search.text(rows)
+    return listed(rows, 16)
 
 
 def _json(script: "Script", found: "Fewest") -> dict[str, object]:

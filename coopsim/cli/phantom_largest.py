@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
+from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_search as search
 from coopsim.run import memory
@@ -84,7 +85,7 @@ def _text(script: "Script", found: "Largest") -> str:
     if found.value is not None and found.tried[found.value].depends_on_masks:
         rows.append(("masks", f"keep {kept(found.tried[found.value])}"))
     rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
-    return search.text(rows)
+    return listed(rows, 16)
 
 
 def _json(script: "Script", found: "Largest") -> dict[str, object]:

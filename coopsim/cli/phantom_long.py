@@ -1,5 +1,6 @@
 """coopsim phantom run --replay-steps N, --lengths FILE: replay the steps of a script, thousands of them."""
 
+import argparse
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def run(
-    asked: "Script", script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
+    args: argparse.Namespace, script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
 ) -> tuple["Report", "LongVerdict | str"]:
-    """Run the script, and replay its steps as `asked` says. `report_of` runs it, and writes its requests to a file.
+    """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
 
     Of a job of several ranks that ran, all are replayed; report and verdict are of the one that runs out first, or
     else takes most. Instead of a verdict there is "" if the run was interrupted, and the reason if nothing can be
@@ -34,20 +35,22 @@ def run(
         note("out of memory: running it again on a card without end, for the replay")
         enough = report_of(script.with_memory(ENDLESS), file)
     try:
-        return _replayed(asked, report, enough, file)
+        return _replayed(args, report, enough, file)
     except CoopsimError as e:
         return report, str(e)
 
 
-def _replayed(asked: "Script", report: "Report", enough: "Report", file: Path) -> tuple["Report", "LongVerdict"]:
+def _replayed(
+    args: argparse.Namespace, report: "Report", enough: "Report", file: Path
+) -> tuple["Report", "LongVerdict"]:
     """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
     from coopsim.run.launch import longer
     from coopsim.run.longrun.run import LongRun
     from coopsim.run.longrun.verdict import judge
 
-    lengths = Path(asked.lengths) if asked.lengths else None
+    lengths = Path(args.lengths) if args.lengths else None
     of = longer.recorded(enough, file)
-    runs = [LongRun(recorded, lengths, asked.replay_steps) for _, recorded in of]
+    runs = [LongRun(recorded, lengths, args.replay_steps) for _, recorded in of]
     cards = [longer.card_of(one, report.memory_bytes) for one, _ in of]
     n = 0
     if len(of) > 1:

@@ -32,11 +32,6 @@ def at_peaks(n: int, report: "Report") -> tuple[str, str]:
     return f"with {n}", f"{peaks(report)}, {human(report.peak_device_bytes)} of the card, at the peaks"
 
 
-def text(rows: list[tuple[str, str]]) -> str:
-    """Return rows as text."""
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
-
-
 def to_json(
     script: "Script", found: Mapping[str, object], over: str, tried: "Mapping[Any, Report]", **reports: "Report | None"
 ) -> dict[str, object]:

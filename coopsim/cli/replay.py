@@ -9,7 +9,7 @@ from typing import Any
 
 from coopsim.base import files
 from coopsim.base.progress import note
-from coopsim.base.text import human, overhead
+from coopsim.base.text import human, listed, overhead
 from coopsim.base.types import CoopsimError
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
@@ -163,5 +163,4 @@ def describe(r: dict[str, Any]) -> str:
                     f"{t['exposed_device_calls_ns'] / 1e6:.1f} ms longer, in all steps",
                 )
             )
-    width = max(len(name) for name, _ in lines) + 2
-    return "\n".join(f"{name:<{width}}{text}" for name, text in lines)
+    return listed(lines)

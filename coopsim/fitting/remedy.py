@@ -71,7 +71,8 @@ class Remedy:
             return f"{self.kind}, {self.text}"
         if self.kind in ("settings", "optimizer", "loss", "unused", "evaluation"):
             return f"{self.kind}: {self.text}"
-        return f"{self.kind}, selective" if self.changes.save else self.kind
+        selective = any("create_selective_checkpoint_contexts" in line for line in self.lines)
+        return f"{self.kind}, selective" if selective else self.kind
 
     @property
     def order(self) -> tuple[int, int, float, int]:

@@ -16,7 +16,6 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.options import Option
 from coopsim.fitting.remedy import Remedy
-from coopsim.phantom import build
 from coopsim.run import Script
 from coopsim.version import __version__
 
@@ -78,4 +77,4 @@ def _path(script: Script) -> Path:
     said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, options)
     lengths = Path(script.lengths).read_bytes() if script.lengths else b""
     digest.update(repr((said, lengths, inputs.digest(script.command))).encode())
-    return build.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"
+    return files.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"

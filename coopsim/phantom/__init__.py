@@ -8,6 +8,7 @@ this one (here.py).
 import os
 from pathlib import Path
 
+from coopsim.base.files import cache_folder
 from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles, wheel
 from coopsim.cards.card_file import is_one
@@ -89,4 +90,4 @@ def compiler_caches() -> dict[str, str]:
 
     Kernels that were chosen here, by modelled times, must not be found by runs on a real card.
     """
-    return {f"{name}_CACHE_DIR": str(build.cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}
+    return {f"{name}_CACHE_DIR": str(cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}

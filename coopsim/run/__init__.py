@@ -5,8 +5,7 @@ launch/inside.py; that waits until the script imports torch, watches it (probes/
 ends (process.py). A task (task.py) tells a process what else to do, and a plugin (launch/plugin.py) is code of another
 package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a run,
 words.py says it in words; search.py is the search over many runs, of which smallest.py and largest.py are two. gate/
-holds a run to a limit, longrun/ replays what some of its steps asked for thousands of steps on, compile/ chooses what a
-compiled one saves.
+holds a run to a limit, longrun/ replays what some of its steps asked for thousands of steps on.
 """
 
 import importlib

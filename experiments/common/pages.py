@@ -26,7 +26,8 @@ def wrapped(text: str) -> str:
 
 def every() -> list[Path]:
     """The pages that may have sections: those of docs, and the READMEs."""
-    return sorted([*DOCS.rglob("*.md"), ROOT / "README.md", *(ROOT / "experiments").glob("**/README.md")])
+    readmes = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "experiments").glob("**/README.md"))
+    return sorted([*DOCS.rglob("*.md"), *readmes])
 
 
 def around(name: str) -> tuple[Path, str, str, str]:

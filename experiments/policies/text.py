@@ -30,7 +30,7 @@ ALL, BUT_MOE = "all", "all but `moe`, whose plan offline is hindsight"
 
 def compared(table: pd.DataFrame, without_addresses: pd.DataFrame) -> str:
     """The section "policy sums" of docs/policies.md."""
-    parts = [sums(table), searching(table), fragmented(table), left_free(without_addresses)]
+    parts = [sums(table), details(table), left_free(without_addresses)]
     return wrapped("\n\n".join(parts))
 
 
@@ -62,28 +62,39 @@ def groups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def sums(table: pd.DataFrame) -> str:
-    """The sums of all, and of those that nothing was tuned on; then where ours are worse, and fit less."""
+    """The sums of all, and of those that nothing was tuned on."""
     found = groups(table).set_index("group")
     head = ["networks", "cells", "best of DTR, DTE, Coop", *OURS.values()]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    lines += [_line(name, found.loc[name]) for name in (EIGHT, HELD_OUT, ALL, BUT_MOE)]
-    worse: dict[str, list[str]] = {p: [] for p in OURS}
-    unfit = dict.fromkeys(OURS, 0)
-    for trace, ratio, cell in by_cell(table):
-        of_best = best(cell)
-        for p in OURS:
-            mine = cell.loc[p]
-            unfit[p] += int(mine.fits < cell.drop(list(OURS)).fits.max())
-            if of_best is None or mine.fits < mine.points:
-                continue
+    return "\n".join([*lines, *(_line(name, found.loc[name]) for name in (EIGHT, HELD_OUT, ALL, BUT_MOE))])
+
+
+def details(table: pd.DataFrame) -> str:
+    """Where ours are worse, where they fit less, how much they search, and how much is left free as they do."""
+    head = ["policy", "cells in which it costs more", "cells in which fewer budgets fit", "blocks visited, of Coop's"]
+    head.append(f"cells with a fragmentation rate above {100 * TARGET:g} %")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rates = fragmentation(table)
+    for p in OURS:
+        visits = searching(table, p)
+        cells = [*map(str, worse(table, p)), f"{visits.median():.2f} (at most {visits.max():.2f})"]
+        lines.append(f"| {OURS[p]} | {' | '.join(cells)} | {_above_target(rates[p], of=f' of {len(rates)}')} |")
+    return "\n".join([*lines, f"| Coop | - | - | 1 | {_above_target(rates.coop, of=f' of {len(rates)}')} |"])
+
+
+def worse(table: pd.DataFrame, policy: str) -> tuple[int, int]:
+    """Cells where it costs more than the best of the three, by more than the larger standard deviation of the two.
+
+    And cells where it fits fewer budgets than the one of the three that fits most.
+    """
+    costs = fits = 0
+    for _, _, cell in by_cell(table):
+        mine, of_best = cell.loc[policy], best(cell)
+        fits += int(mine.fits < cell.drop(list(OURS)).fits.max())
+        if of_best is not None and mine.fits == mine.points:
             band = max(mine.overhead_spread, of_best.overhead_spread)
-            if mine.overhead > of_best.overhead + band + NOISE:
-                values = f"{100 * (mine.overhead - 1):.1f} against {100 * (of_best.overhead - 1):.1f}"
-                worse[p].append(f"{trace} at {ratio:g} ({values})")
-    lines += ["", "Worse than the best of the three by more than the standard deviation: " + _listed(worse) + "."]
-    counts = ", ".join(f"{OURS[p]} in {n}" for p, n in unfit.items())
-    lines += ["", f"Fits fewer budgets of a cell than the one of the three that fits most: {counts}."]
-    return "\n".join(lines)
+            costs += int(mine.overhead > of_best.overhead + band + NOISE)
+    return costs, fits
 
 
 def _all_fit(cell: pd.DataFrame) -> bool:
@@ -124,38 +135,18 @@ def elsewhere(table: pd.DataFrame) -> str:
     return wrapped(text)
 
 
-def _listed(found: dict[str, list[str]]) -> str:
-    return "; ".join(f"{OURS[p]}: {', '.join(cases) or 'nowhere'}" for p, cases in found.items())
-
-
-def searching(table: pd.DataFrame) -> str:
+def searching(table: pd.DataFrame, policy: str) -> pd.Series:
     """Blocks visited, of Coop's, over the cells where both fit all budgets and Coop searches."""
-    parts = []
-    for p in OURS:
-        ratios = []
-        for _, _, cell in by_cell(table):
-            pair = cell.loc[["coop", p]]
-            if (pair.fits == pair.points).all() and pair.search_visits["coop"] > 0:
-                ratios.append(pair.search_visits[p] / pair.search_visits["coop"])
-        found = pd.Series(ratios)
-        parts.append(f"{OURS[p]} {found.median():.2f} in the median and {found.max():.2f} at most")
-    return "Blocks visited, of Coop's: " + "; ".join(parts) + "."
+    pairs = (cell.loc[["coop", policy]] for _, _, cell in by_cell(table))
+    both = (pair for pair in pairs if (pair.fits == pair.points).all() and pair.search_visits["coop"] > 0)
+    return pd.Series([pair.search_visits[policy] / pair.search_visits["coop"] for pair in both])
 
 
-def fragmented(table: pd.DataFrame) -> str:
-    """In how many cells, of those where Coop and ours fit all budgets, the fragmentation rate is above the target.
-
-    A policy that searches nowhere has none.
-    """
+def fragmentation(table: pd.DataFrame) -> pd.DataFrame:
+    """The rates of Coop and ours, a row per cell where they fit all budgets; none of a policy that never searches."""
     policies = ["coop", *OURS]
-    rates = [
-        cell.fragmentation_rate[policies]
-        for _, _, cell in by_cell(table)
-        if (cell.fits[policies] == cell.points[policies]).all()
-    ]
-    found = pd.DataFrame(rates)
-    counts = [f"{NAMES[p]} in {_above_target(found[p])}" for p in policies]
-    return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
+    fit = (cell for _, _, cell in by_cell(table) if (cell.fits[policies] == cell.points[policies]).all())
+    return pd.DataFrame([cell.fragmentation_rate[policies] for cell in fit])
 
 
 def _above_target(rates: pd.Series, of: str = "") -> str:
@@ -170,7 +161,8 @@ def left_free(table: pd.DataFrame) -> str:
     parts = []
     for policy, rows in table.dropna().groupby("policy", sort=False):
         parts.append(f"{NAMES[str(policy)]} in {_above_target(rows.rate, of=f' of {len(rows)}')}")
-    return f"The same where nothing has an address and any free byte serves: {', '.join(parts)}."
+    where = f"Where nothing has an address and any free byte serves, the rate is above {100 * TARGET:g} %"
+    return f"{where}: {', '.join(parts)}."
 
 
 def cells(table: pd.DataFrame) -> str:

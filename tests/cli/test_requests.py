@@ -1,6 +1,7 @@
 """coopsim requests: a row per allocator and setting, and one clear line for what is wrong with these."""
 
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -43,9 +44,11 @@ def test_one_clear_line(coopsim, conf: str, torch: str, says: str) -> None:
 
 def test_only_traces_are_served(coopsim, tmp_path: Any) -> None:
     (tmp_path / "case.json").write_text("{}")
-    answer = coopsim("requests", tmp_path / "case.json")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "not a trace file" in answer.err
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps({"segments": []}))
+    for name, says in (("case.json", "not a trace file"), ("s.pickle", "first: coopsim import torch-snapshot")):
+        answer = coopsim("requests", tmp_path / name)
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert says in answer.err
 
 
 @pytest.mark.slow

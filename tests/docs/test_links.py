@@ -9,9 +9,9 @@ from tests.conftest import ROOT
 
 from .blocks import PAGES
 
-READMES = [file for folder in ("benchmarks", "experiments", "tests") for file in sorted((ROOT / folder).rglob("*.md"))]
+MORE = [file for folder in ("benchmarks", "experiments", "tests") for file in sorted((ROOT / folder).rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-ALL = [*PAGES, *READMES, *NOTEBOOKS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+ALL = [*dict.fromkeys([*PAGES, *MORE]), *NOTEBOOKS, ROOT / "CHANGELOG.md"]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _MADE = ("reference/",)  #: pages that only the site has
 
@@ -58,6 +58,11 @@ def test_links_lead_somewhere() -> None:
         if not leads_somewhere(page, target)
     ]
     assert not dead, "\n".join(dead)
+
+
+def test_no_page_has_the_marks_of_a_conflict() -> None:
+    texts = {page: page.read_text(encoding="utf-8") for page in ALL}
+    assert [page.name for page, text in texts.items() if re.search(r"^(<{7}|>{7}) ", text, re.MULTILINE)] == []
 
 
 def test_links_are_found() -> None:

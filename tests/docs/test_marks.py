@@ -4,9 +4,14 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from experiments.allocators import requests
 from experiments.common import pages
+from experiments.offload import offload
+from experiments.paper import headline
+from tests.conftest import ROOT
 
 _MARK = re.compile(r"^<!-- (?!end of )(.+) -->$", re.MULTILINE)
 
@@ -37,3 +42,21 @@ def test_a_section_is_written_where_its_mark_is(tmp_path: Path, monkeypatch: pyt
     one.write_text("<!-- open -->\n")
     with pytest.raises(ValueError, match=r"one\.md: section open has no end"):
         pages.read_section("open")
+
+
+def sections() -> dict[str, str]:
+    """What scripts make of the committed results, where no other test compares it with the page."""
+    expected = ROOT / "experiments" / "expected"
+    bands, smallest, offloaded, reserved = (
+        pd.read_csv(expected / f"{name}.csv") for name in ("headline", "smallest", "offload", "allocators")
+    )
+    return {
+        "headline": headline.section(bands, smallest),
+        "offload": offload.by_card(offloaded.fillna({"link": ""})),
+        "allocators": requests.markdown(reserved),
+    }
+
+
+@pytest.mark.parametrize("name", ["headline", "offload", "allocators"])
+def test_a_section_is_what_its_script_makes_of_the_data(name: str) -> None:
+    assert pages.read_section(name).strip() == sections()[name].strip()

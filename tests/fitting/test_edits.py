@@ -2,16 +2,25 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.batch import Given, MadeObject
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.editing import edits, loops, source
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.editing.patch import patched
 from coopsim.fitting.options import Option
+from coopsim.fitting.remedies import settings
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
+from coopsim.fitting.survey import Optimizer
+from coopsim.run import Script
 
 CALLS = """\
 import torch
@@ -272,3 +281,33 @@ def test_a_variable_is_not_deleted_where_its_last_use_is_not_certain(text: str, 
     path.write_text(text, encoding="utf-8")
     last = source.last_use(str(path), "x")
     assert not last or not source.inserted(text, last, "del x")
+
+
+OPTIMIZER = """\
+optimizer = torch.optim.AdamW(
+    net.parameters(),
+    foreach=True,
+)
+optimizer.zero_grad(set_to_none=not keep)
+"""
+
+
+def test_options_of_optimizers_and_of_zero_grad_go_into_their_calls(tmp_path: Path) -> None:
+    """Whatever they were; without such a call, lines set them afterwards, and a patch is refused."""
+    file = tmp_path / "train.py"
+    file.write_text(OPTIMIZER)
+    made = Optimizer("AdamW", True, str(file), 1, True, None, True)
+    survey: Any = SimpleNamespace(zeroed=[(str(file), 5)], optimizers=[made], peak_in_optimizer=True, skips=False)
+    survey.model, survey.models, survey.sharding = None, (), ()
+    bench = Bench(Trials(Script((str(file),)), Runs(lambda _: None)), survey)
+    cleared, fused, one = settings._others(bench)
+    assert patched(cleared, survey) == {str(file): OPTIMIZER.replace("not keep", "True")}
+    assert patched(fused, survey) == {str(file): OPTIMIZER.replace("=True,\n", "=True,\n    fused=True,\n")}
+    assert patched(one, survey) == {str(file): OPTIMIZER.replace("foreach=True", "foreach=False")}
+    both = cleared.with_(one)
+    assert patched(both, survey)[str(file)].count("True") == 1
+    survey.optimizers = [replace(made, file="", line=0)]
+    *_, one = settings._others(bench)
+    assert one.lines == ('for group in optimizer.param_groups: group["foreach"] = False',)
+    with pytest.raises(CoopsimError, match="no patch: the script does not make the AdamW in one certain place"):
+        patched(one, survey)

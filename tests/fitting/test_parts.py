@@ -137,9 +137,12 @@ def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.Mon
 
 
 def test_changes_join_and_travel() -> None:
-    one, other = Changes(checkpoint=("a", "b"), own=True), Changes(foreach=False, variables=(("A", "b"),))
+    one, other = (
+        Changes(lines=((0, "a", ("b",)),)),
+        Changes(foreach=False, variables=(("A", "b"),), lines=((1, "", ()),)),
+    )
     both = one.with_(other)
-    assert both == Changes(checkpoint=("a", "b"), own=True, foreach=False, variables=(("A", "b"),))
+    assert both == Changes(foreach=False, variables=(("A", "b"),), lines=((0, "a", ("b",)), (1, "", ())))
     assert Changes.read(both.message()) == both
 
 

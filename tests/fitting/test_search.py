@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import coopsim
+from coopsim.base.files import cache_folder
 from coopsim.fitting import Fit, Search, apply, saved
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
 from coopsim.fitting.remedies import checkpointing, compiled, settings
 from coopsim.fitting.remedy import KEYS, Remedy
-from coopsim.phantom import build
 from coopsim.run import Script
 from tests.fitting.made import found, surveyed, verified
 
@@ -29,7 +29,7 @@ def script(memory_mib: int, *words: str, card: str = "rtx-3060") -> Script:
 
 def plain(found: Fit) -> Remedy:
     """Checkpointing that keeps nothing of its blocks."""
-    return next(r for r in found.remedies if r.kind == "checkpointing" and not r.changes.save)
+    return next(r for r in found.remedies if r.key == "checkpointing")
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +94,10 @@ def test_three_kinds_and_all_fit_when_applied(blocks: tuple[Script, Fit, list[st
 def test_no_fewer_blocks_would_do(blocks: tuple[Script, Fit, list[str]]) -> None:
     it, found, _ = blocks
     remedy = plain(found)
-    names = remedy.changes.checkpoint
-    assert names == tuple(f"blocks.{i}" for i in range(len(names)))
-    n = len(names)
+    [n] = [int(line[-3]) for line in remedy.lines if line.startswith("chosen = {*model.blocks[:")]
     texts = tuple((path, text.replace(f"blocks[:{n}]", f"blocks[:{n - 1}]")) for path, text in remedy.texts)
     assert texts != remedy.texts  # what runs, where the place of the lines is certain
-    fewer = replace(remedy, texts=texts, changes=replace(remedy.changes, checkpoint=names[:-1]))
+    fewer = replace(remedy, texts=texts)
     limited = replace(it, quiet=True, memory_bytes=int(500 * MIB * 0.98))
     assert apply(limited, fewer).outcome == "oom"
 
@@ -135,7 +133,7 @@ def test_kept_for_later(blocks: tuple[Script, Fit, list[str]], cache: None, monk
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache folder of its own, with the phantom GPU's libraries in it."""
-    libraries = build.cache_folder()
+    libraries = cache_folder()
     (tmp_path / "coopsim").mkdir()
     for folder in libraries.glob("phantom-*"):
         (tmp_path / "coopsim" / folder.name).symlink_to(folder)

@@ -277,3 +277,36 @@ def test_they_are_the_first_trials(tmp_path: Path) -> None:
     assert rows == {"--grad-checkpointing", "--amp", "--batch-size 2048 --grad-accum-steps 2"}
     assert not any(remedy.stand_in for remedy in case.found.values())
     assert case.trials.runs.count <= 6
+
+
+GLOBALS = """
+import torch
+batch_size = 8
+gradient_accumulation_steps = 1
+exec(open({configurator!r}).read())
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.randn(batch_size, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+CONFIGURATOR = """
+import sys
+for word in sys.argv[1:]:
+    key, value = word.split("=")
+    globals()[key[2:]] = int(value)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("phantom_gpu")
+def test_globals_that_words_set_are_options(tmp_path: Path) -> None:
+    """As nanoGPT's, which has no parser."""
+    (tmp_path / "configurator.py").write_text(CONFIGURATOR)
+    (tmp_path / "train.py").write_text(GLOBALS.format(configurator=str(tmp_path / "configurator.py")))
+    script = Script((str(tmp_path / "train.py"), "--batch_size=16"), card="rtx-3060", quiet=True)
+    given = Trials(script, Runs(lambda _: None)).survey(tmp_path / "requests.npy").given
+    assert given.wanted == 16
+    assert given.options is not None
+    assert given.options.command(script.command, 4, 4)[1:] == ("--batch_size=4", "--gradient_accumulation_steps=4")

@@ -5,6 +5,7 @@ those of click and typer, and globals of the main module that a file of the user
 """
 
 import ast
+import contextlib
 import functools
 import itertools
 import sys
@@ -23,8 +24,9 @@ class Arguments:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}
-        for name in ("argparse", "tyro._argparse"):
-            after_import(name, self._see_argparse)
+        self._main = getattr(sys.modules["__main__"], "__file__", None) or ""  # gone when the program has ended
+        after_import("argparse", self._see_argparse)
+        after_import("tyro._calling", self._see_tyro)
         for name in ("click.core", "typer._click.core"):
             after_import(name, self._see_click)
 
@@ -40,6 +42,21 @@ class Arguments:
             return result
 
         module.ArgumentParser._parse_known_args = parsed
+
+    def _see_tyro(self, module: ModuleType) -> None:
+        make = module.callable_with_args
+
+        @functools.wraps(make)
+        def made(function: Any, parser: Any, default: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            with contextlib.suppress(AttributeError, TypeError):  # what it is made of has changed
+                for one in parser.args:
+                    takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
+                    said = _of_words(values.get(one.get_output_key()))
+                    value = said if said is not None and isinstance(said, _PLAIN) else one.field.default
+                    self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
+            return make(function, parser, default, values, *args, **kwargs)
+
+        module.callable_with_args = made  # type: ignore[attr-defined]
 
     def _see_click(self, module: ModuleType) -> None:
         invoke = module.Command.invoke
@@ -65,9 +82,15 @@ class Arguments:
     def found(self) -> list[dict[str, Any]]:
         """Return the options for the report, in the form of options.Option."""
         if not self._found:
-            for name, value in _globals().items():
+            for name, value in _globals(Path(self._main)).items():
                 self._add([f"--{name}="], value, "a", ())
         return list(self._found.values())
+
+
+def _of_words(said: Any) -> Any:
+    """Return the value that a word, or a list with one, stands for."""
+    word = said[0] if isinstance(said, list) and len(said) == 1 else said
+    return int(word) if isinstance(word, str) and word.isdecimal() else word
 
 
 def _value(namespace: Any, dest: str) -> Any:
@@ -77,10 +100,8 @@ def _value(namespace: Any, dest: str) -> Any:
     return namespace
 
 
-def _globals() -> dict[str, Any]:
-    """Return the main module's globals of plain values, if it, or a file that it executes, sets them by sys.argv."""
-    main = sys.modules["__main__"]
-    file = Path(getattr(main, "__file__", None) or "")
+def _globals(file: Path) -> dict[str, Any]:
+    """Return the main module's globals of plain values, if its file, or one that it executes, sets them by sys.argv."""
     if file.suffix != ".py" or not file.is_file():
         return {}
     try:
@@ -93,4 +114,8 @@ def _globals() -> dict[str, Any]:
     sources = [text, *(path.read_text(encoding="utf-8", errors="replace") for path in executed if path.is_file())]
     if not any("sys.argv" in source and "globals()" in source for source in sources):
         return {}
-    return {name: value for name, value in vars(main).items() if name[:1] != "_" and isinstance(value, _PLAIN[:4])}
+    return {
+        name: value
+        for name, value in vars(sys.modules["__main__"]).items()
+        if name[:1] != "_" and isinstance(value, _PLAIN[:4])
+    }

@@ -133,17 +133,27 @@ def proposal(bench: Bench, level: Sequence[ModelBlock], count: int) -> Remedy:
     return these(bench, level, [b for b in level if b in picked])
 
 
-def these(bench: Bench, level: Sequence[ModelBlock], chosen: Sequence[ModelBlock]) -> Remedy:
+def these(
+    bench: Bench,
+    level: Sequence[ModelBlock],
+    chosen: Sequence[ModelBlock],
+    *,
+    keep: Sequence[str] = (),
+    wholly: Sequence[ModelBlock] = (),
+) -> Remedy:
     """Return the remedy, not tried yet, that recomputes the `chosen` blocks, of which there must be one, of a `level`.
 
     A model whose blocks its own gradient_checkpointing_enable can recompute is changed by that, others by wrappers. The
-    text names what may change results.
+    text names what may change results. keep: ops whose results are kept nevertheless, except in the blocks `wholly`.
     """
     models = [model for model in bench.survey.models if any(b.root == model.number for b in chosen)]
-    root = models[0].number
     means = {model.number: all(b.own for b in level if b.root == model.number) for model in models}
-    changes = Changes(root=root, checkpoint=tuple(tagged(b, root) for b in chosen), own=any(means.values()))
     text = f"recompute {len(chosen)} of {len(level)} blocks"
+    if keep:
+        names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in keep)
+        of_them = f" in {len(chosen) - len(wholly)} of them" if wholly else ""
+        text += f",{of_them} keep the results of {names}"
+        means = dict.fromkeys(means, all(means.values()) and not wholly)
     if any(b.statistics for b in chosen):
         text += ": batch normalisation counts their batches twice"
     cached = any(b.cached for b in chosen)
@@ -152,39 +162,61 @@ def these(bench: Bench, level: Sequence[ModelBlock], chosen: Sequence[ModelBlock
     compiled = bool(bench.survey.report.compiled_graphs)
     if compiled:
         text += ": kernels are fused otherwise, which may change last bits"
-    lines: list[str] = []
+    parts = []
     for model in models:
         within = [b for b in level if b.root == model.number]
         ours = [b for b in within if b in chosen]
         others = [b for b in within if b not in chosen]
-        lines += _own(model, others) if means[model.number] else _wrapped(model, ours)
+        lines = _own(model, others, keep) if means[model.number] else _wrapped(model, ours, keep, wholly)
+        parts.append((model.number, model.variable, lines))
     same = not cached and not compiled and not any(b.statistics for b in chosen)
-    return bench.proposal("checkpointing", text, once(lines), changes, same=same, after_model=True)
+    return bench.proposal("checkpointing", text, _once(parts), Changes(lines=tuple(parts)), same=same, after_model=True)
 
 
-def tagged(block: ModelBlock, root: int) -> str:
-    """Return a block's name in Changes.checkpoint, with its model's number in front unless that is `root` ("5:h.1")."""
-    return block.name if block.root == root else f"{block.root}:{block.name}"
+def _once(parts: Sequence[tuple[int, str, Sequence[str]]]) -> tuple[str, ...]:
+    """Return the lines of all models, each line that is about none of them once."""
+    lines = [line for _, _, rows in parts for line in rows]
+    shared = ("from ", "context_fn ")
+    return tuple(line for i, line in enumerate(lines) if not line.startswith(shared) or line not in lines[:i])
 
 
-def once(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return lines without those `from … import` lines that an earlier line equals."""
-    return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
+def _kept(keep: Sequence[str]) -> tuple[str, ...]:
+    ops = ", ".join(f"torch.ops.{name}" for name in keep)
+    return (
+        "from functools import partial",
+        "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
+        f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
+    )
 
 
-def _own(model: ModelSurvey, others: Sequence[ModelBlock]) -> tuple[str, ...]:
-    enable = f'{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{"use_reentrant": False}})'
+def _own(model: ModelSurvey, others: Sequence[ModelBlock], keep: Sequence[str]) -> tuple[str, ...]:
+    options = '{"use_reentrant": False, "context_fn": context_fn}' if keep else '{"use_reentrant": False}'
+    enable = f"{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={options})"
+    lines = (*(_kept(keep) if keep else ()), enable)
     if not others:
-        return (enable,)
+        return lines
     rest = expressions(model, [b.name for b in others])
     blocks = rest[0].removeprefix("*") if len(rest) == 1 and rest[0].startswith("*") else f"[{', '.join(rest)}]"
-    return enable, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
+    return *lines, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
 
 
-def _wrapped(model: ModelSurvey, chosen: Sequence[ModelBlock]) -> tuple[str, ...]:
-    blocks = ", ".join(expressions(model, [b.name for b in chosen]))
+def _wrapped(
+    model: ModelSurvey, ours: Sequence[ModelBlock], keep: Sequence[str], wholly: Sequence[ModelBlock]
+) -> tuple[str, ...]:
+    def these(name: str, blocks: Sequence[ModelBlock]) -> str:
+        return f"{name} = {{{', '.join(expressions(model, [b.name for b in blocks]))}}}"
+
+    source = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing"
+    call = f"apply_activation_checkpointing({model.variable}, "
+    plain = [b for b in ours if b in wholly]
+    chosen = these("chosen", [b for b in ours if b not in plain])
+    if not keep:
+        return source, chosen, f"{call}check_fn=lambda module: module in chosen)"
     return (
-        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing",
-        f"chosen = {{{blocks}}}",
-        f"apply_activation_checkpointing({model.variable}, check_fn=lambda module: module in chosen)",
+        *_kept(keep),
+        f"{source}, checkpoint_wrapper",
+        chosen,
+        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
+        *((these("wholly", plain), f"{call}check_fn=lambda module: module in wholly)") if plain else ()),
+        f"{call}wrapper, check_fn=lambda module: module in chosen)",
     )

@@ -54,7 +54,8 @@ def in_chunks(bench: Bench) -> Remedy | None:
     if bench.survey.logits_bytes < _WORTH * bench.survey.needs_bytes:
         return None
     text = "the loss in chunks, which may change last bits"
-    return bench.proposal("settings", text, tuple(LINES), Changes(chunked_loss=True), same=False, after_model=True)
+    changes = Changes(lines=((0, "", tuple(LINES)),))
+    return bench.proposal("settings", text, tuple(LINES), changes, same=False, after_model=True)
 
 
 def may_suffice(bench: Bench) -> bool:

@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coopsim.fitting.bench import Bench
-from coopsim.fitting.changes import Changes
-from coopsim.fitting.editing.names import expressions
 from coopsim.fitting.remedies import checkpointing, settings
 from coopsim.fitting.remedy import Remedy
-from coopsim.fitting.survey import ModelBlock, ModelSurvey
+from coopsim.fitting.survey import ModelBlock
 
 _PRODUCT = re.compile(r"aten\.(\w*mm\.|\w*convolution|_scaled_dot_product)")
-_IMPORT = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import "
 
 
 def propose(bench: Bench) -> None:
@@ -67,59 +64,12 @@ def steps(level: Sequence[ModelBlock]) -> list[tuple[ModelBlock, int, int]]:
 def proposal(bench: Bench, count: int) -> Remedy:
     """Return the remedy, not tried yet, that makes the first `count` of the changes to the outermost level (steps)."""
     level = checkpointing.levels(bench)[0]
-    save = products(level)
     taken = [block for block, *_ in steps(level)[:count]]
-    base = checkpointing.these(bench, level, [block for block in level if block in taken])
-    root = base.changes.root
-    plain = tuple(checkpointing.tagged(block, root) for block in level if taken.count(block) == 2)
-    names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in save)
-    what, colon, beside = base.text.partition(":")
-    of_them = f" in {len(base.changes.checkpoint) - len(plain)} of them" if plain else ""
-    own = base.changes.own and not plain and not any(line.startswith("apply_") for line in base.lines)
-    changes = replace(base.changes, save=save, plain=plain, own=own)
-    lines = _lines(bench.survey.models, base.lines, changes)
-    selected = replace(
-        base,
-        text=f"{what},{of_them} keep the results of {names}{colon}{beside}",
-        lines=lines,
-        after_model=lines,
-        changes=changes,
-    )
+    chosen, wholly = ([block for block in level if taken.count(block) >= times] for times in (1, 2))
+    selected = checkpointing.these(bench, level, chosen, keep=products(level), wholly=wholly)
     # With a cache, recomputed blocks run other ops, which selective checkpointing does not allow.
     without = settings.without_cache(bench)
     if without is None:
         return selected
-    lines += without.lines
-    return replace(selected, lines=lines, after_model=lines, changes=changes.with_(without.changes))
-
-
-def _lines(models: Sequence[ModelSurvey], base: Sequence[str], changes: Changes) -> tuple[str, ...]:
-    """Return the lines to paste, in place of `base`, which recompute the same blocks wholly."""
-    ops = ", ".join(f"torch.ops.{name}" for name in changes.save)
-    lines = [
-        "from functools import partial",
-        "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
-        f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
-    ]
-    if changes.own:
-        options = '{"use_reentrant": False}'
-        own = (line.replace(options, '{"use_reentrant": False, "context_fn": context_fn}') for line in base)
-        return (*lines, *own)
-    for model in models:
-        chosen, plain = (changes.of_model(model.number, names) for names in (changes.checkpoint, changes.plain))
-        if chosen:
-            lines += _wrapped(model, [name for name in chosen if name not in plain], plain)
-    return checkpointing.once(lines)
-
-
-def _wrapped(model: ModelSurvey, kept: Sequence[str], plain: Sequence[str]) -> list[str]:
-    lines = [
-        f"{_IMPORT}apply_activation_checkpointing, checkpoint_wrapper",
-        f"chosen = {{{', '.join(expressions(model, kept))}}}",
-        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
-    ]
-    call = f"apply_activation_checkpointing({model.variable}, "
-    if plain:
-        wholly = f"wholly = {{{', '.join(expressions(model, plain))}}}"
-        lines += [wholly, f"{call}check_fn=lambda module: module in wholly)"]
-    return [*lines, f"{call}wrapper, check_fn=lambda module: module in chosen)"]
+    lines = selected.lines + without.lines
+    return replace(selected, lines=lines, after_model=lines, changes=selected.changes.with_(without.changes))

@@ -3,13 +3,16 @@
 import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from coopsim.base.types import CoopsimError
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.editing import fsdp, source
+from coopsim.fitting.editing import edits, fsdp, source
+from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.remedies import loss, unused
 from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.survey import Optimizer
 
 _VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 #: The allocator's settings, in the order of trials.
@@ -83,50 +86,54 @@ def without_cache(bench: Bench) -> Remedy | None:
     models = [model for model in bench.survey.models if any(b.cached for level in model.levels for b in level)]
     if not models:
         return None
-    each = (
+    each = tuple(
         (
-            f"for module in {model.variable}.modules():",
-            '    if hasattr(module, "config"):',
-            "        module.config.use_cache = False",
+            model.number,
+            model.variable,
+            (
+                f"for module in {model.variable}.modules():",
+                '    if hasattr(module, "config"):',
+                "        module.config.use_cache = False",
+            ),
         )
         for model in models
     )
-    lines = tuple(itertools.chain(*each))
+    lines = tuple(itertools.chain(*(rows for *_, rows in each)))
     text = "without the cache of keys and values, which may change last bits"
-    return bench.proposal("settings", text, lines, Changes(no_cache=True), same=False, after_model=True)
+    return bench.proposal("settings", text, lines, Changes(lines=each), same=False, after_model=True)
 
 
 def _others(bench: Bench) -> Iterator[Remedy]:
     survey = bench.survey
     if survey.zeroed:
-        lines = tuple(dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed))
+        new = tuple(Edit(file, line, "zero_grad", (("set_to_none", 0, "True"),)) for file, line in survey.zeroed)
+        lines = dict.fromkeys(source.line(*place).replace("=False", "=True") for place in survey.zeroed)
         # An optimizer skips a parameter whose gradient is None, but updates one whose gradient is 0.
-        changes = Changes(set_to_none=True)
-        yield bench.proposal("settings", "zero_grad(set_to_none=True)", lines, changes, same=not survey.skips)
+        yield bench.proposal(
+            *("settings", "zero_grad(set_to_none=True)", tuple(lines), Changes(set_to_none=True)),
+            same=not survey.skips,
+            edits=new,
+        )
     steps = [o for o in survey.optimizers if o.torch and o.foreach]
     if not (survey.peak_in_optimizer and steps):
         return
     if all(o.has_fused for o in steps):
-        yield bench.proposal(
-            "settings", "a fused optimizer", _optimizer(steps, "fused=True"), Changes(fused=True), same=False
-        )
-    yield bench.proposal(
-        "settings",
-        "an optimizer that updates one parameter at a time",
-        _optimizer(steps, "foreach=False"),
-        Changes(foreach=False),
-        same=False,
-    )
+        yield _optimizer(bench, steps, "a fused optimizer", "fused", Changes(fused=True))
+    one = "an optimizer that updates one parameter at a time"
+    yield _optimizer(bench, steps, one, "foreach", Changes(foreach=False))
 
 
-def _optimizer(optimizers: list, option: str) -> tuple[str, ...]:  # type: ignore[type-arg]
-    """Return the calls that make the optimizers, with the option added; if unknown, lines that set it afterwards."""
-    lines = []
-    for made in optimizers:
-        call = source.with_argument(made.file, made.line, made.type, option)
-        name, value = option.split("=")
-        lines.append(call or f'for group in optimizer.param_groups: group["{name}"] = {value}')
-    return tuple(dict.fromkeys(lines))
+def _optimizer(bench: Bench, made: Sequence[Optimizer], text: str, option: str, changes: Changes) -> Remedy:
+    """Return the remedy, not tried yet, of an option of optimizers: in the calls that make them, or set afterwards."""
+    value = str(option == "fused")
+    new = tuple(Edit(one.file, one.line, one.type, ((option, -1, value),)) for one in made)
+    lines: list[str] = []
+    for edit in new:
+        try:
+            lines += edits.calls((edit,))
+        except CoopsimError:
+            lines.append(f'for group in optimizer.param_groups: group["{option}"] = {value}')
+    return bench.proposal("settings", text, tuple(dict.fromkeys(lines)), changes, same=False, edits=new)
 
 
 def propose_sharding(bench: Bench) -> None:
@@ -137,20 +144,40 @@ def propose_sharding(bench: Bench) -> None:
 def of_sharding(bench: Bench) -> Iterator[Remedy]:
     """Yield a remedy, not tried yet, for each setting that the script's calls do not make already.
 
-    The settings are: reshard after the forward pass, limit all-gathers, prefetch nothing. Nothing if a library makes a
-    call, as the arguments come from its own settings.
+    The settings are: reduce gradients after each micro-batch, reshard after the forward pass, limit all-gathers,
+    prefetch nothing. Nothing if a library makes a call, as the arguments come from its own settings.
     """
-    calls = bench.survey.sharding
-    if not all(call.file for call in calls):
+    if (at_once := _reduced_at_once(bench)) is not None:
+        yield at_once
+    sharding = bench.survey.sharding
+    if not all(call.file for call in sharding):
         return
-    if any(call.keeps for call in calls):
+    if any(call.keeps for call in sharding):
         yield _sharding(bench, "FSDP reshards layers after their forward pass", Changes(reshard=True))
-    if any(call.unlimited for call in calls):
+    if any(call.unlimited for call in sharding):
         yield _sharding(bench, "FSDP limits all-gathers", Changes(limit_gathers=True))
-    if any(call.ahead for call in calls):
+    if any(call.ahead for call in sharding):
         yield _sharding(bench, "FSDP prefetches nothing", Changes(no_prefetch=True))
 
 
+def _reduced_at_once(bench: Bench) -> Remedy | None:
+    deferred = bench.survey.deferred
+    if not deferred or not all(file for _, file, _ in deferred):
+        return None
+    new = tuple(
+        Edit(file, line, name, function="contextlib.nullcontext", imports="import contextlib")
+        if name == "no_sync"
+        else Edit(file, line, name, (("requires_gradient_sync", 0, "True"),))
+        for name, file, line in deferred
+    )
+    try:
+        said = edits.lines(new)
+    except CoopsimError:
+        said = tuple(dict.fromkeys(edits.abbreviated(one) for one in new))
+    text = "FSDP reduces gradients after each micro-batch, which may change last bits"
+    return bench.proposal("settings", text, said, Changes(sync_each=True), same=False, edits=new)
+
+
 def _sharding(bench: Bench, text: str, changes: Changes) -> Remedy:
-    calls = dict.fromkeys(fsdp.lines(call, changes) for call in bench.survey.sharding)
-    return bench.proposal("settings", text, tuple(itertools.chain(*calls)), changes, same=True)
+    every = dict.fromkeys(fsdp.lines(call, changes) for call in bench.survey.sharding)
+    return bench.proposal("settings", text, tuple(itertools.chain(*every)), changes, same=True)

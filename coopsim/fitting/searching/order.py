@@ -30,31 +30,32 @@ _OF_LIVE = 1 / 3  #: the share of the time that live gets at most
 class RemedyKind:
     """A kind of remedy. saves_bytes: the most that it may save of the script's need; runs: how many trying it takes.
 
-    A run is the time of one of the unchanged script. `propose` tries it. of_time: the share of the search's time that
-    it gets at most.
+    A run is the time of one of the unchanged script. `propose` tries it. own: whether it is an option of the program.
+    of_time: the share of the search's time that it gets at most.
     """
 
     name: str
     propose: Callable[[Bench], object]
     saves_bytes: float
     runs: float
+    own: bool = False
     of_time: float = math.inf
 
 
 def by_gain(kinds: list[RemedyKind], over_bytes: int) -> list[RemedyKind]:
     """Return the kinds by the share of `over_bytes` that they may save, per run; equal ones in the given order.
 
-    Saving more than that gains nothing more. Those that take few runs come before those that take many, and among
-    these those that may save all of it before those that cannot.
+    Saving more than that gains nothing more. Those that take few runs come before those that take many, among these
+    those that may save all of it before those that cannot, and then options of the program before other kinds.
 
     >>> sizes = (("a", 9, 3), ("b", 5, 1), ("c", 20, 2), ("live", 90, 6))
     >>> [kind.name for kind in by_gain([RemedyKind(name, print, saves, runs) for name, saves, runs in sizes], 9)]
     ['c', 'a', 'b', 'live']
     """
 
-    def gain(kind: RemedyKind) -> tuple[bool, bool, float]:
+    def gain(kind: RemedyKind) -> tuple[bool, bool, bool, float]:
         share = kind.saves_bytes / max(over_bytes, 1)
-        return kind.runs <= _CHEAP, share >= 1, min(share, 1) / kind.runs
+        return kind.runs <= _CHEAP, share >= 1, kind.own, min(share, 1) / kind.runs
 
     return sorted(kinds, key=gain, reverse=True)
 
@@ -74,6 +75,7 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     kept = max((sum(block.kept_bytes for block in level) for level in levels), default=0)
     kept = kept or activations  # which is not seen in compiled blocks
     of_fsdp = held.get("gathered_layers", 0) + held.get("buckets", 0)
+    of_fsdp += held.get("gradients", 0) * bool(survey.deferred)
     # After all blocks by an argument, fewer blocks are another row of the same kind.
     by_argument = bool(levels) and checkpointing.by_arguments(bench, levels[0]) is not None
     whole = RemedyKind("checkpointing", checkpointing.propose_whole, kept, runs=1)
@@ -83,15 +85,16 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     if together:
         chain = tuple(one.propose for one in blocks)
         blocks = [RemedyKind("checkpointing", lambda bench: [propose(bench) for propose in chain], kept, runs=1)]
+    by_options = bench.survey.given.options is not None
     in_parts = [] if batch is None else [partial(microbatches.propose, batch=batch)]
     return [
         RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1),
         RemedyKind("the allocator", settings.propose_allocator, everything, runs=1),  # tried only if a replay suffices
-        RemedyKind("checkpointing", lambda bench: bench.first_of(switches.recompute(bench)), kept, runs=1),
+        RemedyKind("checkpointing", lambda bench: bench.first_of(switches.recompute(bench)), kept, 1, own=True),
         *blocks[:2],
-        *(RemedyKind("micro-batches", propose, activations, runs=2) for propose in in_parts),
-        RemedyKind("precision", lambda bench: bench.first_of(switches.half(bench)), activations / 2, runs=1),
-        RemedyKind("optimizer", lambda bench: bench.first_of(switches.optimizer(bench)), states, runs=1),
+        *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
+        RemedyKind("precision", lambda bench: bench.first_of(switches.half(bench)), activations / 2, 1, own=True),
+        RemedyKind("optimizer", lambda bench: bench.first_of(switches.optimizer(bench)), states, 1, own=True),
         RemedyKind("precision", precision.propose, activations / 2, runs=1),
         RemedyKind("settings", settings.propose_others, max(2 * logits, parameters), runs=1),
         RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2),
@@ -102,6 +105,6 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
         *blocks[2:],
         # Whatever the weights are, a loss is often computed from logits in float32.
         RemedyKind("weights", precision.propose_weights, (everything - 3 * logits) / 2, runs=1),
-        RemedyKind("cards", cards.propose, everything - activations, runs=3),
+        RemedyKind("cards", cards.propose, everything - activations, runs=4),
         RemedyKind("live", live.propose, activations, runs=12, of_time=_OF_LIVE),
     ]

@@ -109,9 +109,10 @@ class Search:
             self._note_basis(survey)
             batch = self._batch(survey)
             self._fits = self._judge_as_it_is(survey)
+            if not self._first:
+                self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
             with self._trials.limited(self._seconds):
                 if self._fits or survey.report.outcome == "oom":  # which no card has: only a smaller batch helps
-                    self._look_at_masks(folder)
                     larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
                 if not survey.trains:
@@ -120,7 +121,6 @@ class Search:
                         f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
                     )
                 self._try_remedies(Bench(self._trials, survey, self._first), batch)
-                self._look_at_masks(folder)
                 return self.so_far()
 
     def look(self) -> Survey:
@@ -174,15 +174,11 @@ class Search:
         if survey.report.replay is not None:
             ran, steps = survey.report.steps, survey.report.replay["steps"]
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-        self._trials.notes += words.cautions(survey.report)
+        on_card = replace(survey.report, memory_bytes=self._trials.script.total_bytes)
+        self._trials.notes += words.cautions(on_card)
         if survey.report.other_masks is not None:  # that it fails with the upper bound
             self._trials.notes.append(words.other(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
-
-    def _look_at_masks(self, folder: Path) -> None:
-        """Look at the need with the other bound of what masks keep, where one verdict is asked for."""
-        if not self._first:
-            self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
 
     def _try_remedies(self, bench: Bench, batch: Batch | None) -> None:
         """Try the kinds of remedy, and combinations if few work."""

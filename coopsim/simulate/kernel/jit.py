@@ -9,11 +9,11 @@ Python: the same code, slowly, which the tests hold against the compiled one.
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from coopsim.base.files import cache_folder
 from coopsim.base.progress import note
 from coopsim.simulate.kernel import sources
 from coopsim.simulate.kernel.reference import Bundle
@@ -22,15 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  #: kernels stay Python
 
 
-def cache_dir() -> Path:
-    """Where compiled code is kept: $COOPSIM_CACHE_DIR, or coopsim in the user's cache folder."""
-    home = os.environ.get("COOPSIM_CACHE_DIR")
-    if home:
-        return Path(home)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coopsim"
-
-
-CACHE = cache_dir() / f"kernels-{sources.of_kernels()}"
+CACHE = cache_folder() / f"kernels-{sources.of_kernels()}"
 
 
 #: The kernels that take longest to compile, by what users call them.

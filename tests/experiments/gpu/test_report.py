@@ -301,3 +301,17 @@ def test_what_is_no_folder_of_results(tmp_path: Path, capsys, monkeypatch) -> No
     monkeypatch.setattr("sys.argv", ["report.py", str(tmp_path)])
     assert report.main() == 2
     assert capsys.readouterr().err == f"report.py: {tmp_path}: no results of experiments/gpu/run.py\n"
+
+
+def test_a_rehearsal_has_a_report_and_is_no_evidence(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = results / names.MACHINE
+    machine = json.loads(file.read_text())["machine"]
+    file.write_text(json.dumps({"machine": machine | {"phantom": True}}))
+    monkeypatch.setattr("sys.argv", ["report.py", str(results), "--accuracy"])
+    assert report.main() == 2
+    assert "was made on the phantom GPU: no evidence" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["report.py", str(results)])
+    assert report.main() == 0
+    assert "A rehearsal on the phantom GPU: no number here is evidence." in (results / report.REPORT).read_text()
