@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from coopsim.base.types import CoopsimError
 from coopsim.live import observer as observers
-from coopsim.live import reducer as reducers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.unseen import Unseen
@@ -22,6 +22,9 @@ _MARKS = {
     torch.ops.profiler._record_function_exit.default,
     torch.ops.profiler._record_function_exit._RecordFunction,
 }
+
+
+_TRIES = 3  #: a user who goes on to press Ctrl-C means it
 
 
 class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -182,9 +185,47 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
         self.state.fetch()
         try:
-            buckets, parameters = reducers.compared(reducer)
+            buckets, parameters = _compared(reducer)
         finally:
             self.state.hand_over()
         for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
             self._bring_back(tensor)
         self._context.values.spilled.keep(buckets, parameters)
+
+
+def complete(act: Callable[[], object]) -> None:
+    """Call `act`, and again if it is interrupted (KeyboardInterrupt, say), which is raised when it has come to its end.
+
+    What it has done before must not matter then. Its own errors are raised at once.
+    """
+    interrupt: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            act()
+        except (CoopsimError, RuntimeError):
+            raise
+        except BaseException as error:
+            interrupt = error
+        else:
+            break
+    if interrupt is not None:
+        raise interrupt
+
+
+class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Gives an op's operand in place of what the op would make."""
+
+    def __torch_dispatch__(self, _func: Any, _types: Any, args: Any = (), _kwargs: Any = None) -> Any:
+        return args[0]
+
+
+def _compared(reducer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The buckets of DistributedDataParallel's reducer, and the parameters whose gradients it compares with them.
+
+    It does so past the dispatcher, in the backward pass.
+    Not to be called from within one of its methods or hooks, which hold its lock. No other dispatch mode may be in the
+    way that runs ops before Python's do.
+    """
+    with _AsItIs():  # type: ignore[no-untyped-call]
+        buckets = reducer._get_zeros_like_grad_buckets()
+    return [bucket.buffer() for bucket in buckets], [one for bucket in buckets for one in bucket.parameters()]

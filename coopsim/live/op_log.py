@@ -17,14 +17,14 @@ from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.ledger import LiveLedger
+from coopsim.live.device import LiveLedger
+from coopsim.live.host_time import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
-from coopsim.live.prices import timed
 from coopsim.live.tracked import Call, TrackedStorage
-from coopsim.live.written import Writers
+from coopsim.live.unseen import Writers
 from coopsim.record.observe import assemble, roles
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.device import Device

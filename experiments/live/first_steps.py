@@ -130,7 +130,7 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
             stats = torch.cuda.memory_stats()
             row = [stats[f"{kind}_bytes.all.peak"] for kind in ("allocated", "reserved")]
             row += [stats["num_device_alloc"] + stats["num_device_free"], stats["num_alloc_retries"]]
-            each.append([*row, session.totals.planned_steps, session.replans])
+            each.append([*row, session.totals.planned_steps, session.planning.replans])
 
     TrainingSession.end = ending  # type: ignore[method-assign]
     task = Task(CARD, explains=False, plugin="coopsim.live.guest", told=json.dumps(told))

@@ -163,8 +163,7 @@ def measure(model: str) -> None:
 def in_arena(model: str, nbytes: int, path: str) -> None:
     """In the child: a row of a model. No bytes: its steps are recorded in an arena of all memory, for the others."""
     from coopsim.live import plan_file
-    from coopsim.live.arena.install import install
-    from coopsim.live.arena.library import Arena
+    from coopsim.live.arena.library import Arena, install
 
     install(nbytes)
     if not nbytes:

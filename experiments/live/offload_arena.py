@@ -31,8 +31,7 @@ Row = dict[str, Any]
 def measure(model: str, how: str, nbytes: int, path: str) -> None:
     """In the child: one way in one budget. No bytes: steps are recorded in an arena of all memory, for the others."""
     from coopsim.live import plan_file
-    from coopsim.live.arena.install import install
-    from coopsim.live.arena.library import Arena
+    from coopsim.live.arena.library import Arena, install
 
     install(nbytes)
     if not nbytes:

@@ -52,15 +52,15 @@ FAULTS = {
     "a stale copy": "LateEngines.begin = stale",
     "a fetch is not waited for": "LateEngines.wait = out_only",
     "memory goes before it is copied": "LateEngines.wait = back_only",
-    "the area is reused too early": "plan_copies._places = early",
+    "the area is reused too early": "actions._places = early",
 }
 PLANT = """
 from dataclasses import replace
-from coopsim.live.host import plan_copies
+from coopsim.live import actions
 from coopsim.live.host.area import BACK, OUT, LateEngines
 from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
-begin, wait, places = own = LateEngines.begin, LateEngines.wait, plan_copies._places
+begin, wait, places = own = LateEngines.begin, LateEngines.wait, actions._places
 seen = set()
 def stale(self, way, to, source):
     if way == OUT and to.data_ptr() in seen:
@@ -82,7 +82,7 @@ found = {}
 for fault, plant in FAULTS.items():
     exec(plant)
     found[fault] = same()
-    LateEngines.begin, LateEngines.wait, plan_copies._places = own
+    LateEngines.begin, LateEngines.wait, actions._places = own
 answer(found | {"none": same()})
 """
 

@@ -8,7 +8,7 @@ from coopsim.base.types import MIB
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.remedy import Remedy
-from coopsim.live.parameters import allocator_variables
+from coopsim.live.ladder import allocator_variables
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
