@@ -1,47 +1,112 @@
-"""Of a long step, many intervals at a time: those of least estimated scores, if together they cost as estimated."""
+"""Of a long step, many intervals at a time: a dry run confirms that they cost and gain together what was estimated.
+
+Scores get worse as the excess goes, but for few; so only those of the best are brought up to date each time, and all of
+them now and then.
+"""
 
 import numpy as np
 
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.planning.dry_run import dry_run
-from coopsim.simulate.planning.dry_run_state import D_COST, DryRun, ProgramArrays
-from coopsim.simulate.planning.estimate import estimated_gain, estimated_score
-from coopsim.simulate.planning.request import LEAVE_ONCE, STAY
-from coopsim.simulate.planning.selection import I_OPEN, I_SEEN, I_VALUE, Selection, exceeds
+from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
+from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
+from coopsim.simulate.planning.returns import follow, wanted, weigh
+from coopsim.simulate.planning.selection import I_VALUE, Selection, exceeds, excess, take_note
 
+LONG = 5_000  #: ops from which a step is long
+
+_PART = 500  # of the ops, as many intervals are decided at once
 _SLACK = 1.25  # of the largest of the scores: more must not be paid for what goes
-_NEIGHBOURS = 4  # in line for each: those next to one that leaves are often the next best
+_NEIGHBOURS = 8  # scores brought up to date for each: those next to one that leaves are often the next best
+_TIMES = 4  # that this is done for a batch
+_ALL = 8  # batches, after which all scores are brought up to date
+_MOST = 0.7  # of the excess, that is to go at once
+_ALIKE = 1.5  # times the least of the scores: others wait for the next turn
+_NEARLY = 32  # an op that leaves less than this part of the budget is full
 
 
 @kernel
-def most_at_once(ops: int) -> int:
-    """For a step of so many ops; 1 for a short one."""
-    return 1 + 4 * (ops // 5000)
+def leave_at_once(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
+    """As select.select."""
+    dry_run(D)
+    cost, over = _note(D, chosen, budget)
+    for i in range(chosen.share.shape[0]):
+        chosen.share[i] = 1.0
+    for v in range(chosen.near.shape[0]):
+        chosen.near[v] = 0
+    turn, at_once, stale, went, to = 0, 2, _ALL, False, LEAVE_ONCE
+    while over > 0.0 and D.K[D_COUNT] < most:
+        if stale == _ALL:
+            for i in range(chosen.score.shape[0]):
+                weigh(D, chosen, i, to)
+            stale = 0
+        turn += 1
+        n = _line_up(D, chosen, to, at_once, turn, over)
+        if n == 0:
+            if stale > 0:
+                stale = _ALL
+            elif went and _try_again(chosen):
+                went, stale = False, _ALL
+            elif to == LEAVE_ONCE:
+                to, stale = LEAVE, _ALL
+            else:
+                break
+        elif _let_leave(D, chosen, to, n, budget, cost, over):
+            cost, over = _note(D, chosen, budget)
+            at_once, stale, went = min(2 * at_once, 2 + D.peak.shape[0] // _PART), stale + 1, True
+        elif n > 1:
+            at_once = n // 2
+        else:
+            i, gain, paid = chosen.batch[0], over - exceeds(D, budget), float(D.K[D_COST] - cost)
+            worse = min(gain / chosen.gain[i], 1.0) * min(chosen.estimate[i] / max(paid, 1.0), 1.0)
+            chosen.share[i] = chosen.share[i] * min(worse, 0.5) if gain > 0.0 else 0.0
+            weigh(D, chosen, i, to)
+    return over
+
+
+@inlined
+def _note(D: DryRun, chosen: Selection, budget: int) -> tuple[int, float]:
+    """Take note of the dry run. Its cost, and its excess."""
+    take_note(D, chosen)
+    for op in range(D.peak.shape[0]):
+        chosen.full[op + 1] = chosen.full[op] + (D.peak[op] > budget - budget // _NEARLY)
+    return D.K[D_COST], excess(D, chosen, budget)
 
 
 @kernel
-def line_up(D: DryRun, chosen: Selection, at_once: int, turn: int, over: float) -> int:
-    """List intervals of least scores in chosen.batch, no two of relatives, for half the excess `over`; their number."""
-    n, most = 0, _NEIGHBOURS * at_once
-    for i in range(chosen.idle.shape[0]):
-        if chosen.idle[i, I_OPEN] and D.decisions[i] == STAY:
-            worst = chosen.score[chosen.batch[0]] if n == most else np.inf
-            this = estimated_score(D, chosen, i, worst)
-            chosen.idle[i, I_SEEN] = 0  # its score is no dry run's any more
-            chosen.score[i] = this
-            if this < worst:
+def _line_up(D: DryRun, chosen: Selection, to: int, at_once: int, turn: int, over: float) -> int:
+    """List intervals of least scores in chosen.batch, none of which matters to another; their number."""
+    batch, score, most = chosen.batch, chosen.score, _NEIGHBOURS * at_once
+    n, worst = 0, np.inf
+    for _ in range(_TIMES):
+        n = 0
+        for i in range(score.shape[0]):
+            if score[i] < (score[batch[0]] if n == most else np.inf):
                 n = _keep(chosen, i, n, most)
+        worst, fresh = score[batch[0]] if n == most else np.inf, 0
+        for k in range(n):
+            weigh(D, chosen, batch[k], to)
+            fresh += score[batch[k]] <= worst
+        if fresh >= at_once:
+            break
+    for k in range(n // 2 - 1, -1, -1):
+        _sink(chosen, k, n)
     for end in range(n - 1, 0, -1):
-        chosen.batch[0], chosen.batch[end] = chosen.batch[end], chosen.batch[0]
-        _sink(chosen, end)
+        batch[0], batch[end] = batch[end], batch[0]
+        _sink(chosen, 0, end)
     taken, gain = 0, 0.0
     for k in range(n):
-        i = chosen.batch[k]
-        if taken < at_once and gain < over / 2 and chosen.near[chosen.idle[i, I_VALUE]] != turn:
-            _mark(D, chosen, chosen.idle[i, I_VALUE], turn)
-            gain += estimated_gain(D, chosen, i)
-            chosen.batch[taken] = i
+        i = batch[k]
+        if (
+            score[i] < np.inf
+            and score[i] <= _ALIKE * score[batch[0]]
+            and taken < at_once
+            and gain < _MOST * over
+            and not _matters(D, chosen, i, to, turn)
+        ):
+            gain += chosen.gain[i]
+            batch[taken] = i
             taken += 1
     return taken
 
@@ -52,7 +117,7 @@ def _keep(chosen: Selection, i: int, n: int, most: int) -> int:
     batch, score = chosen.batch, chosen.score
     if n == most:
         batch[0] = i
-        _sink(chosen, n)
+        _sink(chosen, 0, n)
         return n
     k = n
     while k > 0 and score[batch[(k - 1) >> 1]] < score[i]:
@@ -63,10 +128,10 @@ def _keep(chosen: Selection, i: int, n: int, most: int) -> int:
 
 
 @inlined
-def _sink(chosen: Selection, n: int) -> None:
-    """The first of the n in the heap goes where it belongs."""
+def _sink(chosen: Selection, k: int, n: int) -> None:
+    """The one at k of the n in the heap goes where it belongs, below that."""
     batch, score = chosen.batch, chosen.score
-    i, k = batch[0], 0
+    i = batch[k]
     while 2 * k + 1 < n:
         child = 2 * k + 1
         if child + 1 < n and score[batch[child + 1]] > score[batch[child]]:
@@ -78,29 +143,54 @@ def _sink(chosen: Selection, n: int) -> None:
     batch[k] = i
 
 
-@inlined
-def _mark(D: ProgramArrays, chosen: Selection, v: int, turn: int) -> None:
-    """The siblings, the inputs and the results of v's op and of its users wait for the next turn."""
-    op = D.V[v, s.PRODUCER]
-    for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
-        chosen.near[D.outs[k]] = turn
-    for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
-        chosen.near[D.ins[k]] = turn
-    for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
-        for k in range(D.O[D.uses[j], s.OUTS], D.O[D.uses[j], s.TEMPS]):
-            chosen.near[D.outs[k]] = turn
+@kernel
+def _matters(D: DryRun, chosen: Selection, i: int, to: int, turn: int) -> bool:
+    """Whether what is needed in interval i for its value to come back has to do with others of this turn.
+
+    If not, it is noted: chosen.near is 2 * turn of a value that must be there for it, and 1 more of one that leaves or
+    must come back.
+    """
+    n, needed, moves = follow(D, chosen, i, wanted(D, chosen, i, to)), 2 * turn, 2 * turn + 1
+    for h in range(n):
+        op = chosen.stack[h] >> 1
+        for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+            if chosen.near[D.outs[k]] >= needed + (h > 0):
+                return True
+        for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
+            if chosen.near[D.ins[k]] == moves:
+                return True
+    for h in range(n):
+        op = chosen.stack[h] >> 1
+        for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+            chosen.near[D.outs[k]] = moves
+        for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
+            chosen.near[D.ins[k]] = max(chosen.near[D.ins[k]], needed)
+    return False
 
 
 @kernel
-def leave_at_once(D: DryRun, chosen: Selection, n: int, budget: int, cost: int, over: float) -> bool:
+def _let_leave(D: DryRun, chosen: Selection, to: int, n: int, budget: int, cost: int, over: float) -> bool:
     """Let the values leave in the n intervals that are listed, if that costs about what was estimated."""
     worst = chosen.score[chosen.batch[n - 1]]
     for k in range(n):
-        D.decisions[chosen.batch[k]] = LEAVE_ONCE
+        i = chosen.batch[k]
+        chosen.held[i] = D.decisions[i]
+        D.decisions[i] = to if D.decisions[i] == STAY else LEAVE
     if dry_run(D):
         gain = over - exceeds(D, budget)
         if gain > 0.0 and float(D.K[D_COST] - cost) <= _SLACK * worst * gain:
             return True
     for k in range(n):
-        D.decisions[chosen.batch[k]] = STAY
+        D.decisions[chosen.batch[k]] = chosen.held[chosen.batch[k]]
     return False
+
+
+@inlined
+def _try_again(chosen: Selection) -> bool:
+    """Let what gained nothing in an earlier turn be tried again. False: there is no such interval."""
+    found = False
+    for i in range(chosen.share.shape[0]):
+        if chosen.share[i] == 0.0:
+            chosen.share[i] = 1.0
+            found = True
+    return found

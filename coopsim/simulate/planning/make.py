@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from coopsim.simulate.planning import segments
+from coopsim.simulate.planning.at_once import LONG
 from coopsim.simulate.planning.draft import Draft
 from coopsim.simulate.planning.fitting import Begin, begin_and_fit, keep_or_cut, make_fit, with_addresses
 from coopsim.simulate.planning.program import Program
@@ -61,6 +62,9 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
     """
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
+    if len(draft.D.peak) >= LONG:
+        without(budget)
+        return without if make_fit(draft, budget, most) else None
     least = with_cut(budget)
     if least < 0:
         return None
