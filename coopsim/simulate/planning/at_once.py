@@ -12,7 +12,7 @@ from coopsim.simulate.planning.dry_run import dry_run
 from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.simulate.planning.returns import follow, wanted, weigh
-from coopsim.simulate.planning.selection import I_VALUE, Selection, exceeds, excess, take_note
+from coopsim.simulate.planning.selection import I_SEEN, I_VALUE, Selection, exceeds, excess, take_note
 
 LONG = 5_000  #: ops from which a step is long
 
@@ -32,9 +32,9 @@ def leave_at_once(D: DryRun, chosen: Selection, budget: int, most: int) -> float
     dry_run(D)
     cost, over = _note(D, chosen, budget)
     for i in range(chosen.share.shape[0]):
-        chosen.share[i] = 1.0
-    for v in range(chosen.near.shape[0]):
-        chosen.near[v] = 0
+        chosen.share[i], chosen.idle[i, I_SEEN] = 1.0, 0
+    for v in range(chosen.needed.shape[0]):
+        chosen.needed[v] = chosen.leaving[v] = 0
     turn, at_once, stale, went, to = 0, 2, _ALL, False, LEAVE_ONCE
     while over > 0.0 and D.K[D_COUNT] < most:
         if stale == _ALL:
@@ -77,103 +77,96 @@ def _note(D: DryRun, chosen: Selection, budget: int) -> tuple[int, float]:
 @kernel
 def _line_up(D: DryRun, chosen: Selection, to: int, at_once: int, turn: int, over: float) -> int:
     """List intervals of least scores in chosen.batch, none of which matters to another; their number."""
-    batch, score, most = chosen.batch, chosen.score, _NEIGHBOURS * at_once
-    n, worst = 0, np.inf
+    line, score, most, taken, gain, least = chosen.line, chosen.score, _NEIGHBOURS * at_once, 0, 0.0, np.inf
     for _ in range(_TIMES):
         n = 0
         for i in range(score.shape[0]):
-            if score[i] < (score[batch[0]] if n == most else np.inf):
+            if chosen.idle[i, I_SEEN] != turn and score[i] < (score[line[0]] if n == most else np.inf):
                 n = _keep(chosen, i, n, most)
-        worst, fresh = score[batch[0]] if n == most else np.inf, 0
+        worst = score[line[0]] if n == most else np.inf
         for k in range(n):
-            weigh(D, chosen, batch[k], to)
-            fresh += score[batch[k]] <= worst
-        if fresh >= at_once:
+            weigh(D, chosen, line[k], to)
+        for k in range(n // 2 - 1, -1, -1):
+            _sink(chosen, k, n)
+        for end in range(n - 1, 0, -1):
+            line[0], line[end] = line[end], line[0]
+            _sink(chosen, 0, end)
+        for k in range(n):
+            i = line[k]
+            least = min(least, score[i])
+            if taken == at_once or gain >= _MOST * over or score[i] > _ALIKE * least:
+                return taken
+            if score[i] <= worst and score[i] < np.inf:
+                chosen.idle[i, I_SEEN] = turn
+                if not _matters(D, chosen, i, to, turn):
+                    gain += chosen.gain[i]
+                    chosen.batch[taken] = i
+                    taken += 1
+        if n < most:
             break
-    for k in range(n // 2 - 1, -1, -1):
-        _sink(chosen, k, n)
-    for end in range(n - 1, 0, -1):
-        batch[0], batch[end] = batch[end], batch[0]
-        _sink(chosen, 0, end)
-    taken, gain = 0, 0.0
-    for k in range(n):
-        i = batch[k]
-        if (
-            score[i] < np.inf
-            and score[i] <= _ALIKE * score[batch[0]]
-            and taken < at_once
-            and gain < _MOST * over
-            and not _matters(D, chosen, i, to, turn)
-        ):
-            gain += chosen.gain[i]
-            batch[taken] = i
-            taken += 1
     return taken
 
 
 @inlined
 def _keep(chosen: Selection, i: int, n: int, most: int) -> int:
     """i is one of the n in the heap, the largest score first; in place of that one if there are as many as may be."""
-    batch, score = chosen.batch, chosen.score
+    line, score = chosen.line, chosen.score
     if n == most:
-        batch[0] = i
+        line[0] = i
         _sink(chosen, 0, n)
         return n
     k = n
-    while k > 0 and score[batch[(k - 1) >> 1]] < score[i]:
-        batch[k] = batch[(k - 1) >> 1]
+    while k > 0 and score[line[(k - 1) >> 1]] < score[i]:
+        line[k] = line[(k - 1) >> 1]
         k = (k - 1) >> 1
-    batch[k] = i
+    line[k] = i
     return n + 1
 
 
 @inlined
 def _sink(chosen: Selection, k: int, n: int) -> None:
     """The one at k of the n in the heap goes where it belongs, below that."""
-    batch, score = chosen.batch, chosen.score
-    i = batch[k]
+    line, score = chosen.line, chosen.score
+    i = line[k]
     while 2 * k + 1 < n:
         child = 2 * k + 1
-        if child + 1 < n and score[batch[child + 1]] > score[batch[child]]:
+        if child + 1 < n and score[line[child + 1]] > score[line[child]]:
             child += 1
-        if score[batch[child]] <= score[i]:
+        if score[line[child]] <= score[i]:
             break
-        batch[k] = batch[child]
+        line[k] = line[child]
         k = child
-    batch[k] = i
+    line[k] = i
 
 
 @kernel
 def _matters(D: DryRun, chosen: Selection, i: int, to: int, turn: int) -> bool:
-    """Whether what is needed in interval i for its value to come back has to do with others of this turn.
+    """Whether the value of interval i is needed for others of this turn to come back, or one of these for it.
 
-    If not, it is noted: chosen.near is 2 * turn of a value that must be there for it, and 1 more of one that leaves or
-    must come back.
+    If not, it is noted.
     """
-    n, needed, moves = follow(D, chosen, i, wanted(D, chosen, i, to)), 2 * turn, 2 * turn + 1
-    for h in range(n):
-        op = chosen.stack[h] >> 1
-        for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
-            if chosen.near[D.outs[k]] >= needed + (h > 0):
-                return True
-        for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
-            if chosen.near[D.ins[k]] == moves:
-                return True
-    for h in range(n):
-        op = chosen.stack[h] >> 1
-        for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
-            chosen.near[D.outs[k]] = moves
-        for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
-            chosen.near[D.ins[k]] = max(chosen.near[D.ins[k]], needed)
+    v, n = chosen.idle[i, I_VALUE], follow(D, chosen, i, wanted(D, chosen, i, to))
+    if chosen.needed[v] == turn:
+        return True
+    for noting in range(2):
+        for h in range(n):
+            op = chosen.stack[h] >> 1
+            for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
+                if noting:
+                    chosen.needed[D.ins[k]] = turn
+                elif chosen.leaving[D.ins[k]] == turn:
+                    return True
+    chosen.leaving[v] = turn
     return False
 
 
 @kernel
 def _let_leave(D: DryRun, chosen: Selection, to: int, n: int, budget: int, cost: int, over: float) -> bool:
     """Let the values leave in the n intervals that are listed, if that costs about what was estimated."""
-    worst = chosen.score[chosen.batch[n - 1]]
+    worst = 0.0
     for k in range(n):
         i = chosen.batch[k]
+        worst = max(worst, chosen.score[i])
         chosen.held[i] = D.decisions[i]
         D.decisions[i] = to if D.decisions[i] == STAY else LEAVE
     if dry_run(D):

@@ -18,6 +18,7 @@ from coopsim.simulate.planning.with_copies import with_copies
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
+_DRY_RUNS_LONG = 1_500  # of a long step
 
 
 def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
@@ -36,13 +37,19 @@ def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
     return complete(begin_and_fit(draft, *found)) if found else None
 
 
+def _is_long(program: Program) -> bool:
+    return len(program.ops) > LONG
+
+
 def _limits(program: Program) -> tuple[int, int]:
+    if _is_long(program):
+        return _DRY_RUNS_LONG, _DRY_RUNS_LONG
     return _DRY_RUNS[0] * len(program.step_cost), _DRY_RUNS[1] * len(program.step_cost)
 
 
 def _chosen(draft: Draft, choose: Callable[[Draft, int, int], Begin | None]) -> tuple[Begin, int] | None:
     """What decisions that fit begin with, which the draft then has, and how many dry runs were enough for them."""
-    for most in _limits(draft.program):
+    for most in sorted(set(_limits(draft.program))):
         begin = choose(draft, draft.target_bytes, most)
         if begin is not None:
             return begin, most
@@ -59,10 +66,11 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     """Decisions that fit into the budget, and their dry run. What they began with; None if none are found.
 
     From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
-    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
+    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts. Of a
+    long step, where estimates are better (returns.py), only from scratch.
     """
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
-    if len(draft.D.peak) >= LONG:
+    if _is_long(draft.program):
         without(budget)
         return without if make_fit(draft, budget, most) else None
     least = with_cut(budget)

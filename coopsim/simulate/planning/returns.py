@@ -20,7 +20,7 @@ _USERS = 16
 
 @kernel
 def weigh(D: DryRun, chosen: Selection, i: int, to: int) -> None:
-    """Estimate cost, gain and score of decision `to` for interval i, all else as decided; infinite: not to be chosen."""
+    """Estimate cost, gain and score of decision `to` for interval i, all else as decided; infinite: not to be made."""
     chosen.score[i] = np.inf
     first = begin(D, chosen, i)
     if first < 0 or chosen.share[i] == 0.0 or chosen.over[chosen.idle[i, I_BEFORE]] == chosen.over[first]:

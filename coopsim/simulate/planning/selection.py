@@ -68,8 +68,10 @@ class ChosenCopies(Bundle):
 class Selection(IdleIntervals, Excess, Noted, ChosenCopies):
     """All of it, and room for walks over ops. A function that takes one of its parts uses no other."""
 
-    batch: s.Array  # intervals that are decided at once
-    near: s.Array  # of each value, the last turn in which a relative was among these
+    line: s.Array  # intervals of the least scores
+    batch: s.Array  # those of them that are decided at once
+    needed: s.Array  # of each value, the last turn in which another of these needed it
+    leaving: s.Array  # of each value, the last turn in which it was one of these
     stamp: s.Array  # ops that a walk has counted
     stack: s.Array
 
@@ -107,8 +109,10 @@ def selection(program: Any, copying: Copying | None = None) -> Selection:
         span=np.zeros(2, np.int64),
         ranges=new_ranges(n_ops),
         peaks=new_ranges(n_ops),
+        line=np.zeros(n_ops + 16, np.int64),
         batch=np.zeros(n_ops + 16, np.int64),
-        near=np.zeros(len(V), np.int64),
+        needed=np.zeros(len(V), np.int64),
+        leaving=np.zeros(len(V), np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         back=np.zeros(len(value), np.int64),
