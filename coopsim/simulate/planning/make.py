@@ -34,7 +34,11 @@ def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         if stretches.are_several():
             return complete(stretches.decide) if stretches.decide(draft.target_bytes) else None
     found = _chosen(draft, _choose_segments if request.segmented else _choose)
-    return complete(begin_and_fit(draft, *found)) if found else None
+    if found is None:
+        return None
+    if _is_long(request.program):
+        return complete(partial(make_fit, draft, most=found[1]))  # from the decisions that there are
+    return complete(begin_and_fit(draft, *found))
 
 
 def _is_long(program: Program) -> bool:
