@@ -75,11 +75,14 @@ def test_parts_with_addresses_apart_are_sound(monkeypatch: pytest.MonkeyPatch) -
     assert validate(schedule, trace) == []
 
 
-def test_many_at_once_cost_about_what_one_by_one_do() -> None:
-    """A chain of 2,400 layers is short enough to be planned one by one, and one of 6,000 is not."""
-    short, long = (chain(n) for n in (2_400, 6_000))
-    costs = [at_half(trace).header["recompute_cost_ns"] / trace.n_ops for trace in (short, long)]
-    assert at_once.most_at_once(short.n_ops) == 1 < at_once.most_at_once(long.n_ops)
+@pytest.mark.parametrize("make", [chain, transformer, unet])
+def test_many_at_once_cost_about_what_one_by_one_do(
+    make: Callable[[int], Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each op, in a step that is short enough to be planned one by one, and in one that is not."""
+    short, long = make(4_000), make(12_000)
+    assert short.n_ops < LONG < long.n_ops
+    costs = [at_half(trace).header["recompute_cost_ns"] / trace.cost_ns.sum() for trace in (short, long)]
     assert costs[1] <= 1.01 * costs[0]
 
 
