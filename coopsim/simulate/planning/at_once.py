@@ -16,7 +16,7 @@ from coopsim.simulate.planning.selection import I_SEEN, I_VALUE, Selection, exce
 
 LONG = 5_000  #: ops from which a step is long
 
-_PART = 500  # of the ops, as many intervals are decided at once
+_PART = 400  # of the ops, as many intervals are decided at once
 _SLACK = 1.25  # of the largest of the scores: more must not be paid for what goes
 _NEIGHBOURS = 8  # scores brought up to date for each: those next to one that leaves are often the next best
 _TIMES = 4  # that this is done for a batch
@@ -54,7 +54,7 @@ def leave_at_once(D: DryRun, chosen: Selection, budget: int, most: int) -> float
                 break
         elif _let_leave(D, chosen, to, n, budget, cost, over):
             cost, over = _note(D, chosen, budget)
-            at_once, stale, went = min(2 * at_once, 2 + D.peak.shape[0] // _PART), stale + 1, True
+            at_once, stale, went = min(2 * at_once, D.peak.shape[0] // _PART), stale + 1, True
         elif n > 1:
             at_once = n // 2
         else:

@@ -14,7 +14,7 @@ from coopsim.simulate.planning.estimate import gone
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.simulate.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection
 
-_FAR = 256  # ops: what needs more to come back stays
+_FAR = 256  # ops: what needs more to come back stays; results of one op that are looked at
 _USERS = 16
 
 
@@ -90,7 +90,7 @@ def follow(D: DryRun, chosen: Selection, i: int, when: int) -> int:
         op, costs = chosen.stack[done] >> 1, chosen.stack[done] & 1
         done += 1
         chosen.estimate[i] += float(costs * D.O[op, s.DECIDE])
-        for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+        for k in range(D.O[op, s.OUTS], min(D.O[op, s.TEMPS], D.O[op, s.OUTS] + _FAR)):
             w = D.outs[k]
             again = _must_come(D, chosen, w, when)
             if again != _THERE and w != v:
@@ -144,7 +144,7 @@ def current(D: ProgramArrays, u: int, when: int) -> int:
 def _runs_anyway(D: DryRun, chosen: Selection, op: int, i: int, when: int) -> bool:
     """Whether something else that the op makes is gone, and needed again, between when the value leaves and `when`."""
     runs, first = False, max(begin(D, chosen, i), chosen.idle[i, I_AFTER] + 1)
-    for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+    for k in range(D.O[op, s.OUTS], min(D.O[op, s.TEMPS], D.O[op, s.OUTS] + _FAR)):
         w = D.outs[k]
         if w != chosen.idle[i, I_VALUE]:
             at = current(D, w, first)
