@@ -16,7 +16,7 @@ from coopsim.simulate.planning.selection import I_SEEN, I_VALUE, Selection, exce
 
 LONG = 5_000  #: ops from which a step is long
 
-_PART = 400  # of the ops, as many intervals are decided at once
+_PART = 700  # of the ops, as many intervals are decided at once
 _SLACK = 1.25  # of the largest of the scores: more must not be paid for what goes
 _NEIGHBOURS = 8  # scores brought up to date for each: those next to one that leaves are often the next best
 _TIMES = 4  # that this is done for a batch
@@ -145,7 +145,7 @@ def _matters(D: DryRun, chosen: Selection, i: int, to: int, turn: int) -> bool:
 
     If not, it is noted.
     """
-    v, n = chosen.idle[i, I_VALUE], follow(D, chosen, i, wanted(D, chosen, i, to))
+    v, n = chosen.idle[i, I_VALUE], follow(D, chosen, i, wanted(D, chosen, i, to), np.inf)
     if chosen.needed[v] == turn:
         return True
     for noting in range(2):

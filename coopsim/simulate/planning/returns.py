@@ -26,12 +26,14 @@ def weigh(D: DryRun, chosen: Selection, i: int, to: int) -> None:
     if first < 0 or chosen.share[i] == 0.0 or chosen.over[chosen.idle[i, I_BEFORE]] == chosen.over[first]:
         return
     when = wanted(D, chosen, i, to)
-    if chosen.over[when] > chosen.over[first] and follow(D, chosen, i, when) >= 0:
-        gain = gone(chosen, first, when, D.V[chosen.idle[i, I_VALUE], s.BYTES]) - chosen.early[i]
+    if chosen.over[when] == chosen.over[first]:
+        return
+    gain = gone(chosen, first, when, D.V[chosen.idle[i, I_VALUE], s.BYTES])
+    if follow(D, chosen, i, when, gain) >= 0:
+        gain -= chosen.early[i]
         chosen.gain[i] = gain * chosen.share[i]
         chosen.estimate[i] *= float(chosen.times[i])
-        if gain > 0.0:
-            chosen.score[i] = chosen.estimate[i] / chosen.gain[i]
+        chosen.score[i] = chosen.estimate[i] / chosen.gain[i]
 
 
 @inlined
@@ -57,7 +59,8 @@ def wanted(D: DryRun, chosen: Selection, i: int, to: int) -> int:
     if D.decisions[i] == STAY:
         end = current(D, v, after + 1)
         for at in range(max(D.V[v, s.USES], end - _USERS), end):
-            for k in range(D.O[D.uses[at], s.OUTS], D.O[D.uses[at], s.TEMPS]):
+            user = D.uses[at]
+            for k in range(D.O[user, s.OUTS], min(D.O[user, s.TEMPS], D.O[user, s.OUTS] + _FAR)):
                 w = D.outs[k]
                 h = w + current(D, w, after + 1)
                 while h <= w + D.V[w, s.USES_END] and chosen.idle[h, I_AFTER] < when:
@@ -71,11 +74,11 @@ def wanted(D: DryRun, chosen: Selection, i: int, to: int) -> int:
 
 
 @kernel
-def follow(D: DryRun, chosen: Selection, i: int, when: int) -> int:
+def follow(D: DryRun, chosen: Selection, i: int, when: int, limit: float) -> int:
     """List in chosen.stack what must run for op `when` to have the value, twice the op's number; 1 more: it costs.
 
-    How many; -1: too many. chosen.estimate[i] is what they cost, chosen.early[i] what else comes back earlier for that:
-    bytes times the full ops until it would have.
+    How many; -1: too many, or what comes back earlier reaches the limit. chosen.estimate[i] is what they cost,
+    chosen.early[i] what else comes back earlier for that: bytes times the full ops until it would have.
     """
     D.K[D_STAMP] += 1
     v = chosen.idle[i, I_VALUE]
@@ -85,10 +88,12 @@ def follow(D: DryRun, chosen: Selection, i: int, when: int) -> int:
     chosen.estimate[i] = chosen.early[i] = 0.0
     done, n = 0, 1
     while done < n:
-        if done == _FAR:
+        if done == _FAR or chosen.early[i] >= limit:
             return -1
         op, costs = chosen.stack[done] >> 1, chosen.stack[done] & 1
         done += 1
+        if min(D.O[op + 1, s.INS] - D.O[op, s.INS], D.O[op, s.TEMPS] - D.O[op, s.OUTS]) > _FAR:
+            return -1
         chosen.estimate[i] += float(costs * D.O[op, s.DECIDE])
         for k in range(D.O[op, s.OUTS], min(D.O[op, s.TEMPS], D.O[op, s.OUTS] + _FAR)):
             w = D.outs[k]
@@ -104,7 +109,7 @@ def follow(D: DryRun, chosen: Selection, i: int, when: int) -> int:
                 chosen.stamp[producer] = D.K[D_STAMP]
                 chosen.stack[n] = 2 * producer + costs * (again == _AGAIN)
                 n += 1
-    return n
+    return n if chosen.early[i] < limit else -1
 
 
 _THERE, _EARLIER, _AGAIN = range(-1, 2)
