@@ -16,13 +16,13 @@ from coopsim.simulate.planning.selection import I_SEEN, I_VALUE, Selection, exce
 
 LONG = 5_000  #: ops from which a step is long
 
-_PART = 700  # of the ops, as many intervals are decided at once
+_PART = 800  # of the ops, as many intervals are decided at once
 _SLACK = 1.25  # of the largest of the scores: more must not be paid for what goes
 _NEIGHBOURS = 8  # scores brought up to date for each: those next to one that leaves are often the next best
 _TIMES = 4  # that this is done for a batch
 _ALL = 8  # batches, after which all scores are brought up to date
-_MOST = 0.7  # of the excess, that is to go at once
-_ALIKE = 1.5  # times the least of the scores: others wait for the next turn
+_MOST = 0.9  # of the excess, that is to go at once
+_ALIKE = 1.5  # times the least of the scores: others wait for the next turn, but for a quarter of a batch
 _NEARLY = 32  # an op that leaves less than this part of the budget is full
 
 
@@ -94,9 +94,9 @@ def _line_up(D: DryRun, chosen: Selection, to: int, at_once: int, turn: int, ove
         for k in range(n):
             i = line[k]
             least = min(least, score[i])
-            if taken == at_once or gain >= _MOST * over or score[i] > _ALIKE * least:
+            if taken == at_once or gain >= _MOST * over or (4 * taken >= at_once and score[i] > _ALIKE * least):
                 return taken
-            if score[i] <= worst and score[i] < np.inf:
+            if score[i] <= _ALIKE * worst and score[i] < np.inf:
                 chosen.idle[i, I_SEEN] = turn
                 if not _matters(D, chosen, i, to, turn):
                     gain += chosen.gain[i]
