@@ -22,9 +22,9 @@ GRANULE = 512
 #: A step of about so many ops, each of its kind.
 STEPS: dict[str, Callable[[int], Trace]] = {
     "micro-batches": lambda ops: accumulated(ops // 101),
-    "transformer": lambda ops: accumulated(1, blocks=ops // 17),
+    "transformer": lambda ops: accumulated(1, blocks=ops // 20),
     "chain": lambda ops: chain(ops // 2),
-    "rnn": lambda ops: rnn(ops // 9),
+    "rnn": lambda ops: rnn(ops // 8),
     "unet": lambda ops: unet(ops // 9, least=MIB),
 }
 
