@@ -46,7 +46,10 @@ def drafts_of(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> list[Draft]:
     return found
 
 
-@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind in ("transformer", "rnn", "unet") else ()) for kind in STEPS],
+)
 def test_the_work_for_an_op_is_the_same_in_a_long_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops that dry runs run, for each op of the step."""
     counts = []
