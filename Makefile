@@ -52,9 +52,10 @@ test-all: setup ## the tests and the slow proofs
 
 TORCH ?= 2.11.0
 TRANSFORMERS ?= 5.17.0
+NUMBA ?= 0.65.1
 ONLY ?=
 smoke: setup ## the tests of tests/versions with another PyTorch, TORCH=2.11.0 (.venv-2.11.0; a minute, and 3 GB)
-	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS)
+	$(BIN)/python experiments/versions/environment.py .venv-$(TORCH) $(TORCH) $(TRANSFORMERS) $(NUMBA)
 	.venv-$(TORCH)/bin/pytest tests/versions -m "not slow" -k "$(ONLY)"
 
 check: setup ## lint, format, types, layers
@@ -70,10 +71,10 @@ format: setup ## format the code
 headline: setup ## the tables of docs/claims.md: bands and smallest budgets of BERT-Large, in every setting
 	$(BIN)/python -m experiments.paper.headline
 
-gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that docs/gpu.md shows; PART=live: a part of it
+gpu: ## on a machine with a GPU, with the PyTorch that is there: measure all that experiments/gpu/README.md lists; PART=live: a part of it
 	$(PYTHON) experiments/gpu/run.py $(if $(PART),--part $(PART))
 
-figures: setup ## every figure and table of docs/results.md, in out/, compared with what is expected (some minutes)
+figures: setup ## every figure and table of docs/claims.md, in out/, compared with what is expected (some minutes)
 	$(BIN)/python -m experiments.figures.run
 
 figures-all: setup ## the same, with what takes long made anew: allocators, headline, gap, policies, bounds, recomputed, against (long)

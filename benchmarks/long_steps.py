@@ -2,7 +2,7 @@
 
 Synthetic steps of 5,500 to 500,000 ops, in half of their peak, a process for each: its processor time from the trace to
 the replayed step, compiled code loaded before, and its largest memory. The exponent is the slope of a line through the
-logarithms of ops and times. Writes results/long_steps.csv, the table of docs/performance.md and its figure.
+logarithms of ops and times. Writes results/long_steps.csv, the table of benchmarks/README.md and its figure.
 """
 
 import resource
@@ -29,7 +29,6 @@ from experiments.common.pages import write_section
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "long_steps.csv"
-PAGE = HERE.parent / "docs" / "performance.md"
 FIGURE = HERE.parent / "docs" / "images" / "long-steps.png"
 OPS = [5_500, 50_000, 500_000]
 _COOP = 50_000  # ops, beyond which only micro-batches are replayed under Coop: it takes the square of them elsewhere
@@ -129,7 +128,7 @@ def publish(table: pd.DataFrame) -> None:
     """Write the table, what the page shows of it, and the figure."""
     with replacing(RESULTS) as part:
         table.to_csv(part, index=False)
-    write_section("long steps", markdown(table), PAGE)
+    write_section("long steps", markdown(table))
     draw(table)
     print(markdown(table))
 

@@ -33,7 +33,7 @@ def simrd(checkout: Path, every: int) -> None:
     from simrd import runtime as runtimes
     from simrd.parse import parse_file
 
-    from coopsim.simulate.simrd import POLICIES, import_log, measure_simrd
+    from tests.peers.simrd import POLICIES, import_log, measure_simrd
 
     theirs: dict[str, float] = defaultdict(float)
     ours: dict[str, float] = defaultdict(float)

@@ -4,7 +4,7 @@ The committed traces whose step repeats, at 21 budgets from 0.9 to 0.3 of the pe
 shortest time counts (wall-clock, one core), also where no plan is found. A plan is paid for when the recomputations
 that it saves, against the second step of Thrift, have taken as long as it took to make. `empty` is what the addresses
 cost: the share of the budget that a plan which recomputes something leaves empty at its fullest moment. Writes
-results/planning.csv, and what it comes to in docs/performance.md.
+results/planning.csv, and what it comes to in benchmarks/README.md.
 """
 
 import math
@@ -31,7 +31,6 @@ GRANULE = 512
 STEPS = 10  # of a run, as in all tables of the page
 BUDGETS = [ratio + d for ratio in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3) for d in (-0.01, 0.0, 0.01)]
 RESULTS = HERE / "results" / "planning.csv"
-PAGE = HERE.parent / "docs" / "performance.md"
 
 
 def recomputed(schedule: Schedule, trace: Trace) -> float:
@@ -117,7 +116,7 @@ def markdown(table: pd.DataFrame) -> str:
 def main() -> None:
     table = pd.DataFrame(rows(sorted((HERE.parent / "traces").glob("*.parquet"))))
     table.to_csv(RESULTS, index=False, float_format="%.5f")
-    write_section("planning", markdown(table), PAGE)
+    write_section("planning", markdown(table))
     print(markdown(table))
 
 

@@ -6,7 +6,7 @@
     schedule = coopsim.replay(trace, "coop", budget="50%")
     coopsim.summary(schedule, trace)["overhead"]
 
-docs/api.md has all of it. Nothing is imported before it is used, so that `import coopsim` costs nothing.
+docs/reference/python.md has all of it. Nothing is imported before it is used, so that `import coopsim` costs nothing.
 """
 
 from __future__ import annotations

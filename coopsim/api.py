@@ -1,4 +1,4 @@
-"""What Python users call beside `load`, `replay` and `validate`: docs/api.md, from the docstrings."""
+"""What Python users call beside `load`, `replay` and `validate`: docs/reference/python.md, from the docstrings."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base import files
+from coopsim.base.capture_options import CaptureOptions
 from coopsim.base.errors import named, of_type, whole
+from coopsim.base.option import takes
 from coopsim.base.progress import note, watch
-from coopsim.base.types import CoopsimError, Precision
-from coopsim.phantom.workspaces import Choice
-from coopsim.record.capture.job import Where
-from coopsim.record.capture.models import Amp, Attention, Gradients, Optimizer
+from coopsim.base.types import CoopsimError
 from coopsim.simulate import metrics
 from coopsim.simulate.allocators import Allocator
 from coopsim.simulate.policies import AnyPolicy
@@ -25,25 +24,9 @@ else:
     DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 
+@takes(CaptureOptions, "capture")
 def capture(
-    target: str | Callable[[], object],
-    output: str | Path | None = None,
-    *,
-    gpu: str | None = None,
-    steps: int = 1,
-    warmup: int = 2,
-    batch: int | None = None,
-    optimizer: Optimizer | None = None,
-    amp: Amp | None = None,
-    attention: Attention | None = None,
-    gradients: Gradients | None = None,
-    precision: Precision | None = None,
-    device: Where = "phantom",
-    passes: int = 5,
-    masks: str = "",
-    workspaces: Choice = "",
-    limit: bool = False,
-    name: str = "",
+    target: str | Callable[[], object], output: str | Path | None = None, *, gpu: str | None = None, **options: Any
 ) -> Trace:
     """Record one steady training step, without a GPU, and return its trace.
 
@@ -62,25 +45,8 @@ def capture(
         named("target", target)
     with tempfile.TemporaryDirectory() as folder:
         file = files.target(output or Path(folder) / "trace.parquet")
-        job = Job(
-            target if isinstance(target, str) else "",
-            file,
-            card="a100-80gb" if gpu is None else gpu,
-            precision=precision,
-            batch=batch,
-            steps=steps,
-            warmup=warmup,
-            optimizer=optimizer,
-            amp=amp,
-            attention=attention,
-            gradients=gradients,
-            device=device,
-            passes=passes,
-            masks=masks,
-            workspaces=workspaces,
-            limit=limit,
-            name=name,
-        )
+        name = target if isinstance(target, str) else ""
+        job = Job(name, file, card="a100-80gb" if gpu is None else gpu, **options)
         if isinstance(target, str):
             record(job, _caution)
         else:
@@ -162,7 +128,7 @@ def sweep(
 
 
 def summary(schedule: Schedule, trace: Trace | None = None) -> dict[str, Any]:
-    """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/formats.md).
+    """The figures of a replay: a mapping with the keys of `coopsim replay --json` (docs/reference/files.md).
 
     overhead is the total cost ÷ the cost of the same steps without recomputation; None unless the outcome is `ok`.
     trace: what was replayed; needed for files of schedules that do not hold its peak, of coopsim before 0.2.

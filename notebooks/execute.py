@@ -30,6 +30,7 @@ def execute(name: str, *, timeout_s: int = 300) -> Any:
         room = Path(folder) / "notebooks"
         room.mkdir()
         (room.parent / "traces").symlink_to(HERE.parent / "traces")
+        (room / "strips.py").symlink_to(HERE / "strips.py")
         client = NotebookClient(
             notebook,
             timeout=timeout_s,

@@ -128,7 +128,6 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "a map of a schedule": (lambda t, s: coopsim.map(s, "coop"), NO_NAME),
     "a gap of nothing": (lambda t, s: coopsim.gap(None, "50%"), NO_NAME),  # type: ignore[arg-type]
     "a gap's policy": (lambda t, s: coopsim.gap(t, "50%", 3), NO_NAME),  # type: ignore[arg-type]
-    "a gap's random": (lambda t, s: coopsim.gap(t, "50%", "lru", random=3), "random"),  # type: ignore[arg-type]
     "a gap's link": (lambda t, s: coopsim.gap(t, "50%", "coop", link="pcie-4"), "policies that offload"),
     "a report's file": (lambda t, s: coopsim.report(t, None), "the HTML file"),  # type: ignore[arg-type]
     "a report's policy": (lambda t, s: coopsim.report(t, "o.html", 3), NO_NAME),  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from tests.conftest import ROOT
 
 TESTS = ROOT / "tests"
 #: Of no package: what pages, experiments/ and other versions of PyTorch are tested by, what tests read, and the
-#: specification in plain Python.
-OTHERS = {"data", "docs", "experiments", "reference", "versions"}
+#: specification in plain Python; peers: programs of others, written again to hold ours against.
+OTHERS = {"data", "docs", "experiments", "peers", "reference", "versions"}
 
 
 def test_the_package_has_twelve_rooms() -> None:

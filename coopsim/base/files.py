@@ -29,6 +29,12 @@ def target(path: str | Path) -> Path:
     return real
 
 
+def cache_folder() -> Path:
+    """Where coopsim keeps what it can make again: $COOPSIM_CACHE_DIR, or coopsim in the user's cache folder."""
+    own = os.environ.get("COOPSIM_CACHE_DIR")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "coopsim"
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file beside `path`, which takes its place if nothing is raised, and is removed otherwise.

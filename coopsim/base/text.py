@@ -35,6 +35,13 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
     return f"<table><caption>{escape(title)}</caption>{body}</table>"
 
 
+def listed(rows: Iterable[tuple[str, str]], width: int = 0) -> str:
+    """Names and values, a line each; the values begin at column `width`, 0: two blanks after the longest name."""
+    rows = list(rows)
+    width = width or max((len(name) for name, _ in rows), default=0) + 2
+    return "\n".join(f"{name:<{width}}{value}" for name, value in rows)
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Plain columns under a line: figures to the right, words to the left."""
     cells = [[str(c) for c in row] for row in rows]

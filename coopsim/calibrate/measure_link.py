@@ -12,6 +12,7 @@ import torch
 
 from coopsim.live.host.area import HostArea
 from coopsim.live.host.copies import Copies
+from coopsim.live.streams import Streams
 
 _BYTES = 256 << 20
 _TIMES = 5
@@ -54,7 +55,7 @@ def _host_ns() -> int:
     area = HostArea("cuda")
     if why := area.reserve(_SMALL * _CYCLES):
         raise RuntimeError(why)
-    copies, found = Copies(area, lambda: ()), []
+    copies, found = Copies(area, Streams()), []
     storage = torch.zeros(_SMALL, dtype=torch.uint8, device="cuda").untyped_storage()
     for _ in range(_REPEATS + 1):  # the first is not counted
         torch.cuda.synchronize()

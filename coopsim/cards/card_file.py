@@ -1,4 +1,4 @@
-"""Read a card file: what `coopsim calibrate` measured of a card (docs/formats.md has the format)."""
+"""Read a card file: what `coopsim calibrate` measured of a card (docs/reference/files.md has the format)."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A device's two copy engines, one per direction: when a copy begins and ends (docs/replay-copies.md).
+"""A device's two copy engines, one per direction: when a copy begins and ends (docs/replay.md).
 
 Plain arithmetic on integers, which kernels compile into themselves (`jit.inlined`) and everything else calls.
 """

@@ -1,6 +1,6 @@
 """What copies between a card and its host take: links, as data with sources (links.toml).
 
-docs/replay-copies.md has the model.
+docs/replay.md has the model.
 """
 
 import tomllib

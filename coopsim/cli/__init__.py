@@ -19,8 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Bad input gives a line on stderr and exit code 2, never a traceback."""
     from coopsim.cli.parser import build
 
-    args = build().parse_args(argv)
     try:
+        words = sys.argv[1:] if argv is None else argv
+        args = build(words).parse_args(words)
         _check_names(args)
         _keep_what_is_read(args)
         _note_untested(args)

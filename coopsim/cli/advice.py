@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from coopsim.base.text import human, overhead, table
+from coopsim.base.text import human, listed, overhead, table
+from coopsim.base.types import MIB
 from coopsim.fitting.advise.api import EXPANDABLE
 
 if TYPE_CHECKING:
-    from coopsim.fitting import Remedy
     from coopsim.fitting.advise.failure import Failure
     from coopsim.study.sweep.recompute import Recomputed
 
@@ -15,9 +15,6 @@ _GROW = ("input", "activation", "temporary")  #: roles whose bytes grow with the
 _FITS_FROM = """\
 fits from: the smallest budget, in percent of the peak, with which it fits and with all larger ones that were
 tried (every 0.5 %, at the edge 0.05 %). One between them may fail, and smaller ones may fit: see coopsim map"""
-_NOT_RUN = """\
-verified: no, as advise runs no script: it was the recorded requests that were served, or the recorded step that was
-replayed. `coopsim fit` runs the script"""
 _WHY = {
     "growth": "growth: a loop keeps memory from iteration to iteration (a leak, unless all of it is needed)",
     "size": "size: more is needed at once than there is, whatever the allocator does",
@@ -29,14 +26,12 @@ _WHY = {
 }
 
 
-def text(
-    found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"], *, all_trials: bool
-) -> str:
+def text(found: dict[str, Any], advice: Any, policies: list["Recomputed"], *, all_trials: bool) -> str:
     """Return the advice as text. all_trials: list every setting that was tried."""
     parts = [
-        _verdict(advice, remedies, ends=found["ends"]),
+        _verdict(advice, live=_by_live(found, advice, policies), ends=found["ends"]),
         "",
-        _columns(_state(found, advice)),
+        listed(_state(found, advice)),
         "",
         _trials(advice, all_trials=all_trials),
     ]
@@ -45,12 +40,8 @@ def text(
     elif policies:
         parts += ["", f"recomputation, all memory in one arena of that size, over {_steps(policies[0].steps)}:"]
         parts.append(_policies(policies))
-    if remedies:
-        from coopsim.fitting import rows
-
-        parts += ["", *rows.lines(remedies), "", _NOT_RUN]
     if advice.recommended is None:
-        return "\n".join([*parts, "", "What would help:", _columns(_help(found, advice, policies))])
+        return "\n".join([*parts, "", "What would help:", listed(_help(found, advice, policies))])
     return "\n".join([*parts, "", _conclusion(advice, ends=found["ends"])])
 
 
@@ -72,8 +63,8 @@ def title(f: "Failure") -> str:
     )
 
 
-def _verdict(advice: Any, remedies: list["Remedy"], *, ends: bool) -> str:
-    """Return the first line. ends: whether the history ends with the request that failed."""
+def _verdict(advice: Any, *, live: str, ends: bool) -> str:
+    """Return the first line. ends: whether the history ends with the request that failed. live: see `_by_live`."""
     has, (least, with_it) = human(advice.total_bytes), advice.smallest_bytes
     fits = "Gets past the request that failed" if ends else "Fits"
     if advice.verdict == "fits":
@@ -83,7 +74,19 @@ def _verdict(advice: Any, remedies: list["Remedy"], *, ends: bool) -> str:
     if ends:
         return f"Does not fit: has {has}, and needs at least {human(advice.more_bytes)} more to pass this request"
     needs = f"Does not fit: needs {human(advice.total_bytes + advice.more_bytes)}, has {has}"
-    return f"{needs}; `coopsim live run` would train in that" if remedies else needs
+    return f"{needs}; `coopsim live run` would train in that" if live else needs
+
+
+def _by_live(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> str:
+    """Return the command that trains in this memory, with the policy of least overhead.
+
+    "" if no policy fits, and for a rank of several, which live does not take.
+    """
+    fits = [p for p in policies if p.outcome == "ok" and p.overhead is not None]
+    if not fits or found["trace"].has_collectives:
+        return ""
+    least = min(fits, key=lambda p: p.overhead or 0.0)
+    return f"coopsim live run --memory {advice.total_bytes // MIB}MiB --policy {least.policy} -- python train.py"
 
 
 def _state(found: dict[str, Any], advice: Any) -> list[tuple[str, str]]:
@@ -235,7 +238,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
     if best.outcome == "ok" and found["trace"].has_collectives:
         lines.append(("recomputation", "simulated above; live takes no jobs of several ranks, checkpointing does"))
     elif best.outcome == "ok":
-        lines.append(("recomputation", "coopsim live run, above; simulated here"))
+        lines.append(("recomputation", f"{_by_live(found, advice, policies)}; simulated here"))
     else:
         sizes = [(p.fits_from, p.policy) for p in policies if p.fits_from]
         size, policy = min(sizes, default=(None, ""), key=lambda s: s[0].nbytes)
@@ -266,8 +269,3 @@ def _conclusion(advice: Any, *, ends: bool) -> str:
         return "\n".join(lines)
     limits = "\n\nfits: it gets past the request that failed; what would have come after is not in the history" * ends
     return f"smallest memory {human(least)} as recorded, {human(with_it)} with {best.conf}{limits}"
-
-
-def _columns(lines: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in lines) + 2
-    return "\n".join(f"{name:<{width}}{text}" for name, text in lines)

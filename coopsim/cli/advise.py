@@ -11,7 +11,6 @@ from coopsim.base.types import CoopsimError
 from coopsim.cli.common import is_trace
 
 if TYPE_CHECKING:
-    from coopsim.fitting import Remedy
     from coopsim.fitting.advise.selfcheck import Agreement
     from coopsim.study.sweep.recompute import Recomputed
 
@@ -37,25 +36,15 @@ def run(args: argparse.Namespace) -> int:
     policies = []
     if found["trace"]:
         policies = _recomputed(found["trace"], found["total"], fits=advice.as_recorded.fits, sizes=args.all)
-    remedies = _remedies(found, advice, policies)
     if picture:
         _draw(advice, args.file, picture)
     if args.json:
-        print(json.dumps(_json(found, advice, policies, remedies), indent=1))
+        print(json.dumps(_json(found, advice, policies), indent=1))
     else:
         from coopsim.cli.advice import text
 
-        print(text(found, advice, policies, remedies, all_trials=args.all))
+        print(text(found, advice, policies, all_trials=args.all))
     return 0 if advice.recommended else 3
-
-
-def _remedies(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> list["Remedy"]:
-    from coopsim.cards import profiles
-    from coopsim.fitting.remedies import unverified
-
-    context_bytes = profiles.get(found["gpu"]).context.training_bytes if found["gpu"] else 0
-    is_rank = found["trace"] is not None and found["trace"].has_collectives  # live takes no jobs of several ranks
-    return unverified.find(advice, [] if is_rank else policies, context_bytes)
 
 
 def _of_snapshot(args: argparse.Namespace) -> dict[str, Any]:
@@ -174,7 +163,7 @@ def _draw(advice: Any, file: str, path: Path) -> None:
     note(f"wrote {output.save(segments.draw(advice.failure, title=heading), path)}")
 
 
-def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], remedies: list["Remedy"]) -> dict[str, Any]:
+def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> dict[str, Any]:
     f, check = advice.failure, found["check"]
     state = {k: v for k, v in vars(f).items() if k not in ("segments", "labels", "pinned", "growth")}
     return {
@@ -205,7 +194,6 @@ def _json(found: dict[str, Any], advice: Any, policies: list["Recomputed"], reme
         "more_bytes": advice.more_bytes,
         "history_ends_at_failure": found["ends"],
         "policies": [_row(p) for p in policies],
-        "remedies": [remedy.row() for remedy in remedies],
     }
 
 

@@ -4,7 +4,6 @@ The real allocator that `--against` names.
 """
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +37,6 @@ def command_of(args: argparse.Namespace, verb: str) -> tuple[str, ...]:
     return command
 
 
-def exclude(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    """Raise CoopsimError if one of these options is given; `why` is its message, with {} where the option goes."""
-    for name in options:
-        if getattr(args, name):
-            raise CoopsimError(why.format(f"--{name.replace('_', '-')}"))
-
-
-def lengths_file(args: argparse.Namespace) -> str:
-    """Return the file that --lengths names, "" without. Raises CoopsimError if it is none of lengths."""
-    if args.lengths is None:
-        return ""
-    from coopsim.run.longrun.lengths import read
-
-    read(Path(args.lengths))
-    return str(Path(args.lengths).absolute())
-
-
 def timeline_params(args: argparse.Namespace) -> Any:
     """Return the parameters that `--timeline-params` names, or else the defaults; None without `--timeline`.
 
@@ -79,7 +61,7 @@ def real_allocator(against: str) -> Any:
     name, _, version = against.partition("==")
     if name != "torch" or not version:
         raise CoopsimError(
-            f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda, or a file of --answers"
+            f"--against {against}: write torch==VERSION, such as torch=={NEWEST_TORCH}, or cuda, or a file of answers"
         )
     find(version)  # raises for a version that is not simulated
     note(f"preparing the allocator of torch {version}")

@@ -3,6 +3,7 @@
 import argparse
 
 from coopsim.base.types import CoopsimError
+from coopsim.cli.parser import build
 
 
 def run(args: argparse.Namespace) -> int:
@@ -10,5 +11,5 @@ def run(args: argparse.Namespace) -> int:
         import shtab
     except ImportError:
         raise CoopsimError("completion needs shtab: pip install 'coopsim[completion]'") from None
-    print(shtab.complete(args.parser, args.shell))
+    print(shtab.complete(build(), args.shell))
     return 0

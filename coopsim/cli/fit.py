@@ -6,9 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from coopsim.base.option import exclude, given
 from coopsim.base.progress import note
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
-from coopsim.cli.common import command_of, exclude, lengths_file
+from coopsim.cli.common import command_of
 from coopsim.cli.phantom import memory_of, text_of
 
 if TYPE_CHECKING:
@@ -24,23 +26,11 @@ def run(args: argparse.Namespace) -> int:
     command = command_of(args, f"fit --gpu {args.gpu}")
     if args.gpu == "any":
         return _every_card(command, args)
-    script = Script(
-        command,
-        card=args.gpu,
-        memory_bytes=memory_of(args),
-        precision=args.precision,
-        masks=args.masks,
-        workspaces=args.workspaces,
-        steps=args.steps,
-        replay_steps=args.replay_steps,
-        lengths=lengths_file(args),
-    )
+    script = Script.asked(command, given(RunOptions, args, "fit"), card=args.gpu, memory_bytes=memory_of(args))
     number = args.apply or args.patch
     remedies = saved.load(script) if number else None
     if remedies is None:
-        if args.jobs and args.executor != "processes":
-            raise CoopsimError("--jobs is for processes on this machine; a cluster has its own number of workers")
-        search = Search(script, jobs=args.jobs or 1, executor=args.executor, seconds=args.time, say=note)
+        search = Search(script, jobs=args.jobs or 1, seconds=args.time, say=note)
         try:
             found = search.run()
         except KeyboardInterrupt:
@@ -67,9 +57,7 @@ def _every_card(command: tuple[str, ...], args: argparse.Namespace) -> int:
 
     why = "{} is for one card; with --gpu any, leave it out"
     exclude(args, ("memory", "apply", "patch", "replay_steps", "lengths"), why)
-    if args.executor != "processes":
-        raise CoopsimError(why.format("--executor"))
-    script = Script(command, precision=args.precision, masks=args.masks, workspaces=args.workspaces, steps=args.steps)
+    script = Script.asked(command, given(RunOptions, args, "fit"))
     search = EveryCard(script, seconds=args.time, jobs=args.jobs or 1, say=note)
     try:
         found = search.run()

@@ -11,9 +11,8 @@ def import_(p: argparse.ArgumentParser) -> None:
     """Flags of `import`."""
     p.add_argument(
         "format",
-        choices=("simrd", "torch-snapshot"),
-        help="simrd: a log of DTR's prototype, plain, .gz or .zst; torch-snapshot: written by "
-        "torch.cuda.memory._dump_snapshot",
+        choices=("torch-snapshot",),
+        help="torch-snapshot: written by torch.cuda.memory._dump_snapshot",
     )
     p.add_argument("log", metavar="F", help="file to read")
     p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")
@@ -56,12 +55,6 @@ def plan(p: argparse.ArgumentParser) -> None:
     """Flags of `plan`."""
     p.add_argument("file", metavar="F.csv|T", help="a CSV (id,lower,upper,size), a trace file, or synth:NAME")
     p.add_argument("-o", "--output", metavar="OUT.csv", help="CSV to write: the same rows with their offsets")
-    p.add_argument(
-        "--work",
-        type=natural,
-        metavar="N",
-        help="placements that the search may try (default: 12000000, half a minute)",
-    )
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -116,12 +109,7 @@ def validate(p: argparse.ArgumentParser) -> None:
         "--against",
         metavar="torch==V|cuda|A",
         help="also perform it on the real caching allocator: of that PyTorch, without a GPU (downloaded with pip if it "
-        "is not installed), of the installed one, on this machine's GPU, or of a GPU whose --answers are in file A",
-    )
-    p.add_argument(
-        "--answers",
-        metavar="A",
-        help="with --against cuda: write every answer of the GPU, and where its driver put segments (.json, .json.gz)",
+        "is not installed), of the installed one, on this machine's GPU, or of a GPU whose answers are in file A",
     )
     p.add_argument(
         "--alloc-conf",
@@ -133,24 +121,38 @@ def validate(p: argparse.ArgumentParser) -> None:
 
 def requests(p: argparse.ArgumentParser) -> None:
     """Flags of `requests`."""
-    p.add_argument(
-        "case",
-        metavar="CASE|T",
-        help="a case: JSON file with conf, total, ops (docs/allocators.md); or a trace, to compare allocators",
-    )
+    p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument("--torch", default=NEWEST_TORCH, metavar="V", help=OF_TORCH)
     flags_shared.driver(p)
     p.add_argument(
         "--alloc-conf",
         action="append",
         metavar="STRING",
-        help="for a trace: also compare PyTorch's allocator with this PYTORCH_CUDA_ALLOC_CONF; may be repeated",
+        help="also compare PyTorch's allocator with this PYTORCH_CUDA_ALLOC_CONF; may be repeated",
     )
-    p.add_argument("--steps", type=positive, metavar="N", help="for a trace: steps to serve (default: as recorded)")
+    p.add_argument("--steps", type=positive, metavar="N", help="steps to serve (default: as recorded)")
     p.add_argument(
         "--against",
         metavar="torch==V",
         help="also ask the real caching allocator of that PyTorch, without a GPU (downloaded with pip if it is not "
-        "installed): for a case every answer, for a trace the smallest card; exit code 1 where it does otherwise",
+        "installed), for the smallest card that serves them; exit code 1 where it does otherwise",
     )
-    p.add_argument("--json", action="store_true", help="for a trace: print one JSON object")
+    p.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def list_(p: argparse.ArgumentParser) -> None:
+    """Flags of `list`."""
+    p.add_argument(
+        "what",
+        nargs="?",
+        choices=("policies", "traces", "allocators", "models", "hardware", "links"),
+        metavar="KIND",
+        help="policies, traces, allocators, models, hardware or links (default: all)",
+    )
+    p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
+    p.add_argument("--json", action="store_true", help="print JSON")
+
+
+def setup_torch(p: argparse.ArgumentParser) -> None:
+    """Flags of `setup-torch`."""
+    p.add_argument("version", nargs="?", help="of torch (default: the one that coopsim is tested with)")

@@ -21,21 +21,15 @@ def replay(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument(
         "--allocator",
-        help="memory to replay in, of `coopsim list allocators` (default: arena; counter with --semantics simrd)",
+        default="arena",
+        help="memory to replay in, of `coopsim list allocators` (default: %(default)s)",
     )
     p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")
     flags_shared.driver(p, "for cuda-caching: ")
     p.add_argument("--budget", required=True, metavar="B", help=BUDGET_HELP)
-    p.add_argument(
-        "--semantics",
-        choices=("general", "simrd"),
-        default="general",
-        help="rules of the replay (default: general); simrd: exactly those of DTR's own simulator (docs/simrd.md)",
-    )
     _common(p)
     flags_shared.copies(p)
-    p.set_defaults(steps=None)  # 10, and 1 under the semantics of simrd
     p.add_argument("-o", "--output", metavar="S", help="schedule file to write")
     p.add_argument(
         "--timeline", action="store_true", help="also simulate the schedule's timeline: host, launch queue, GPU stream"
@@ -60,7 +54,6 @@ def gap(p: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="time for each budget's optimum (default: 60)",
     )
-    flags_shared.random(p)
     flags_shared.copies(p)
     p.add_argument("--json", action="store_true", help="print JSON")
 

@@ -2,51 +2,11 @@
 
 import argparse
 
+from coopsim.base import option
+from coopsim.base.capture_options import CaptureOptions
+from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.values import duration, natural, positive, span, tolerance
-
-
-def _masks(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--masks",
-        choices=("all", "half", "none"),
-        default="",
-        help="what boolean masks, nonzero, unique and the like keep, whose data do not exist without a GPU (default: "
-        "all, an upper bound, with tokens routed evenly to experts; where there is one, `phantom run` and `fit` also "
-        "say what the script takes if masks keep nothing)",
-    )
-
-
-def _precision(p: argparse.ArgumentParser, default: str) -> None:
-    p.add_argument(
-        "--precision",
-        choices=("tf32", "fp32"),
-        help=f"precision of float32 products, for predicted times (default: {default})",
-    )
-
-
-def _workspaces(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--workspaces",
-        choices=("rule", "none"),
-        default="",
-        help="what cuDNN takes beside tensors for convolutions and recurrent layers: as rules from an H100's "
-        "measurements say, or nothing (default: rule on cards of compute capability 9.0, else none)",
-    )
-
-
-def _long(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--replay-steps",
-        type=positive,
-        metavar="N",
-        help="go on to step N by replaying the requests of the steps that ran, of lengths drawn from theirs",
-    )
-    p.add_argument(
-        "--lengths",
-        metavar="FILE",
-        help="replay steps of these lengths instead: a line per step, the length of its inputs",
-    )
+from coopsim.cli.values import duration, positive
 
 
 def capture(p: argparse.ArgumentParser) -> None:
@@ -54,109 +14,7 @@ def capture(p: argparse.ArgumentParser) -> None:
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     flags_shared.gpu(p, "card to record for", default="a100-80gb")
-    p.add_argument(
-        "--device",
-        choices=("phantom", "cuda"),
-        default="phantom",
-        help="phantom: without a GPU; cuda: on a real GPU, with measured costs (default: phantom)",
-    )
-    p.add_argument(
-        "--passes", type=positive, default=5, help="with --device cuda: how often the steps are measured (default: 5)"
-    )
-    p.add_argument(
-        "--limit",
-        action="store_true",
-        help="fail (exit code 3) where the card's memory runs out (default: a step may take more than the card has)",
-    )
-    _precision(p, "as a file sets it, tf32 for a reference model, which is trained in it, too")
-    p.add_argument("--batch", type=positive, help="batch size of a reference model (default: its own)")
-    p.add_argument(
-        "--optimizer",
-        choices=("sgd", "momentum", "adam", "adamw"),
-        help="optimizer of a reference model (default: its own)",
-    )
-    p.add_argument("--amp", choices=("bf16",), help="train a reference model under autocast")
-    p.add_argument(
-        "--attention", choices=("eager", "sdpa"), help="attention of a reference model that has it (default: its own)"
-    )
-    p.add_argument(
-        "--gradients",
-        choices=("dropped", "zeroed"),
-        help="what a reference model does with gradients after the optimizer (default: dropped)",
-    )
-    _masks(p)
-    _workspaces(p)
-    p.add_argument("--steps", type=positive, default=1, help="record this many consecutive steps (default: 1)")
-    p.add_argument("--warmup", type=natural, default=2, help="steps that run before the recorded ones (default: 2)")
-    p.add_argument("--name", default="", metavar="LABEL", help="label of the trace in tables and figures")
-
-
-def phantom(p: argparse.ArgumentParser) -> None:
-    """Flags of `phantom`."""
-    actions = p.add_subparsers(metavar="ACTION", required=True)
-    summary = "run a training command on a phantom GPU, and report how much memory of the card it takes"
-    p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")
-    flags_shared.command(p, "train.py --epochs 1")
-    flags_shared.gpu(p, "card to imitate", default="a100-80gb")
-    p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
-    _masks(p)
-    _workspaces(p)
-    p.add_argument("--fit", action="store_true", help="find the smallest memory in which it trains")
-    p.add_argument(
-        "--largest",
-        type=span,
-        metavar="LOW:HIGH",
-        help="find the largest whole number, such as a batch size, with which it trains; {} in the command marks where "
-        "the number goes; the range is widened if the answer lies outside",
-    )
-    p.add_argument(
-        "--tolerance",
-        type=tolerance,
-        metavar="W",
-        help="with --largest: how far below a number that fails the search may stop (default: 1%%; 0%%: next to it)",
-    )
-    p.add_argument(
-        "--compile-budget",
-        metavar="B",
-        help="find the largest activation_memory_budget of torch.compile with which it trains in this much memory",
-    )
-    p.add_argument(
-        "--world", type=positive, metavar="N", help="run it as one of N ranks (default: the launcher's number)"
-    )
-    p.add_argument("--fewest-ranks", action="store_true", help="find the fewest cards on which such a job fits")
-    p.add_argument(
-        "--nccl-memory",
-        metavar="B",
-        help="memory of the card that each NCCL communicator takes: 1GiB, 0B (default: 544 MB with 2 ranks, 688 MB "
-        "with more)",
-    )
-    p.add_argument("--ranks", metavar="0,7|all", help="ranks to run, in a job of several (default: 0)")
-    p.add_argument(
-        "--max-memory", metavar="B", help="fail (exit code 1) if it takes more of the card, the context included"
-    )
-    p.add_argument(
-        "--baseline", metavar="F", help="fail (exit code 1) if its peaks are not those in this file, byte for byte"
-    )
-    p.add_argument(
-        "--allow-no-step",
-        action="store_true",
-        help="with --max-memory or --baseline: a run may pass without an optimizer step",
-    )
-    p.add_argument("--update", action="store_true", help="with --baseline: write this run's peaks there instead")
-    p.add_argument(
-        "--snapshot", metavar="F", help="write PyTorch's memory snapshot: when memory runs out, or else at the end"
-    )
-    p.add_argument("--trace", metavar="T", help="write a trace of steady steps (between calls of Optimizer.step)")
-    p.add_argument("--trace-steps", type=positive, default=1, metavar="N", help="steps in the trace (default: 1)")
-    p.add_argument("--warmup", type=positive, default=2, help="steps before those in the trace (default: 2)")
-    p.add_argument("--steps", type=positive, metavar="N", help="end the script after N optimizer steps")
-    _long(p)
-    p.add_argument(
-        "--figure", metavar="F", help="draw the replay: memory over its steps, and the cause (PNG, PDF, SVG)"
-    )
-    _precision(p, "as the script sets it")
-    p.add_argument("--traceback", action="store_true", help="show the script's traceback if it fails")
-    p.add_argument("--json", action="store_true", help="print one JSON object; the script's own output goes to stderr")
+    option.add(p, CaptureOptions, "capture")
 
 
 def fit(p: argparse.ArgumentParser) -> None:
@@ -165,12 +23,8 @@ def fit(p: argparse.ArgumentParser) -> None:
     flags_shared.command(p, "train.py --batch-size {64}")
     flags_shared.gpu(p, "card to fit", "; any: all of the list", required=True)
     p.add_argument("--memory", metavar="B", help="memory of the card, instead of its own: 11GiB, 24GB")
-    _masks(p)
-    _workspaces(p)
-    p.add_argument("--steps", type=positive, metavar="N", help="end every run after N optimizer steps")
-    _long(p)
+    option.add(p, RunOptions, "fit")
     p.add_argument("-j", "--jobs", type=positive, metavar="N", help="runs of the script at a time (default: 1)")
-    flags_shared.executor(p)
     p.add_argument(
         "--time",
         type=duration,
@@ -178,7 +32,6 @@ def fit(p: argparse.ArgumentParser) -> None:
         metavar="T",
         help="how long to look for remedies, as in 90s, 5m, 1h: then it shows what is known (default: 5m)",
     )
-    _precision(p, "as the script sets it")
     what = p.add_mutually_exclusive_group()
     what.add_argument("--apply", type=positive, metavar="N", help="run the script with remedy N; no file is changed")
     what.add_argument(
@@ -225,7 +78,7 @@ def _live_common(p: argparse.ArgumentParser, action: str, default: str) -> None:
         "--policy", default="foresight-offline", help="policy, as for `coopsim replay` (default: %(default)s)"
     )
     flags_shared.gpu(p, "imitate this card on the phantom GPU", " (default: use this machine's devices)")
-    _masks(p)
+    option.add(p, RunOptions, "live")
     p.add_argument(
         "--arena",
         action=argparse.BooleanOptionalAction,

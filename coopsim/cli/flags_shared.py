@@ -14,7 +14,7 @@ def timeline_params(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--timeline-params",
         metavar="TOML",
-        help="file with other host and queue parameters for the timeline (docs/timeline.md)",
+        help="file with other host and queue parameters for the timeline (docs/simulate.md)",
     )
 
 

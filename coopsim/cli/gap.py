@@ -36,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
         [budget.parse(text, peak, "--budget") for text in budget.parse_list(args.budget)],
         args.policy,
         seconds=args.time_limit,
-        random=args.random,
         link=args.link or "",
         host_memory=budget.parse(args.host_memory, None, "--host-memory") if args.host_memory else None,
         host_bandwidth=args.host_bandwidth,

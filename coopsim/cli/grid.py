@@ -43,11 +43,11 @@ def _add(p: argparse.ArgumentParser, output: str) -> None:
         "traces",
         metavar="T|GRID.toml",
         nargs="+",
-        help="trace files, or synth:NAME, LABEL= before either; or one TOML file with a grid (docs/formats.md)",
+        help="trace files, or synth:NAME, LABEL= before either; or one TOML file with a grid (docs/reference/files.md)",
     )
     p.add_argument("-o", "--output", metavar=output, help="table to write (Parquet); an interrupted one is resumed")
-    p.add_argument("--policy", "--policies", metavar="P,P", help=f"policies (default: {POLICIES})")
-    p.add_argument("--allocator", "--allocators", metavar="A,A", help="memories to replay in (default: arena)")
+    p.add_argument("--policy", metavar="P,P", help=f"policies (default: {POLICIES})")
+    p.add_argument("--allocator", metavar="A,A", help="memories to replay in (default: arena)")
     p.add_argument("--torch", metavar="V,V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument(
         "--alloc-conf",

@@ -1,4 +1,4 @@
-"""coopsim import simrd LOG | torch-snapshot F -o T: make a trace of another tool's file."""
+"""coopsim import torch-snapshot F -o T: make a trace of another tool's file."""
 
 import argparse
 from typing import Any
@@ -11,19 +11,10 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.trace import save
 
     files.target(args.output)
-    trace = _simrd(args) if args.format == "simrd" else _snapshot(args)
+    trace = _snapshot(args)
     save(trace, args.output)
     note(f"wrote {args.output}: {trace.n_ops} ops, {trace.n_storages} storages of {trace.label}")
     return 0
-
-
-def _simrd(args: argparse.Namespace) -> Any:
-    from coopsim.base.types import CoopsimError
-    from coopsim.simulate.simrd import import_log
-
-    if args.device is not None:
-        raise CoopsimError("--device is for torch-snapshot; a log of DTR's prototype has one device")
-    return import_log(args.log)
 
 
 def _snapshot(args: argparse.Namespace) -> Any:

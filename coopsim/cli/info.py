@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.trace import load_trace
 
 
@@ -43,5 +43,5 @@ def run(args: argparse.Namespace) -> int:
         *(("caution" if i == 0 else "", text) for i, text in enumerate(header.get("approximations", ()))),
         ("hash", facts["content_hash"]),
     ]
-    print("\n".join(f"{name:<18}{text}" for name, text in lines))
+    print(listed(lines, 18))
     return 0

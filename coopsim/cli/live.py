@@ -2,13 +2,14 @@
 
 import argparse
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from coopsim.base import budget, text
 from coopsim.base.progress import note
 from coopsim.base.types import CoopsimError
-from coopsim.cli import live_cache
-from coopsim.cli.live_script import Failed, no_arena, said_by, script_of, times, wants_arena
+from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, times, wants_arena
 
 _KEYS = (
     *("budget_bytes", "steps", "planned_steps", "peak_allocated_bytes", "peak_reserved_bytes", "evictions"),
@@ -23,6 +24,8 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import live_plan
 
         return live_plan.run(args)
+    from coopsim.live import plan_file
+
     if args.memory is None and args.plan is None:
         raise CoopsimError("give a budget, --memory 8GiB, or a plan of coopsim live plan, --plan F")
     if args.memory is not None:
@@ -32,12 +35,14 @@ def run(args: argparse.Namespace) -> int:
         "policy": args.policy,
         "plan": args.plan,
         "background": not (args.gpu or args.no_cache),
+        "arena": (arena := has_arena(args)),
     }
-    told = live_cache.with_kept(args, told, arena=(arena := has_arena(args)))
+    if not args.no_cache and args.plan is None:
+        told |= own_plan(args, arena=arena)
     said = said_by(script_of(args, **told))
     failed = said["failed"]
-    if failed and told["arena"] and not arena and not told.get("cached"):
-        live_cache.without_arena(told["cache"])
+    if failed and told["arena"] and not arena:
+        plan_file.mark_steady(told["plan"])
     if failed and said["fits"]:
         raise Failed(failed, said["fits"])  # not for want of memory: there is nothing to report
     if args.json:
@@ -47,6 +52,52 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         raise Failed(failed, said["fits"])
     return 0
+
+
+def own_plan(args: argparse.Namespace, *, arena: bool) -> dict[str, Any]:
+    """Return what the script is told of the plans that are kept in the user's cache for it, of `live_script.script_of`.
+
+    A note says what is taken from an earlier start: its plans, or that its steps were not steady, so that an arena is
+    used.
+    """
+    from coopsim.live import plan_file
+    from coopsim.live.errors import LiveError
+
+    file = plan_file.place(*_key(args, arena=arena))
+    told: dict[str, Any] = {"plan": str(file), "own": True}
+    try:
+        head = plan_file.load(file).header if file.exists() else None
+    except LiveError as why:
+        note(f"{why}: planning anew")
+        return told
+    if head is None:
+        return told
+    in_bytes = {"memory": f"{head.budget_bytes}B"}  # an arena is made before the steps are known that a share is of
+    if head.steady or head.arena:
+        file.touch()
+        note("following the plans of an earlier start of this script (--no-cache: plan anew)")
+        return told | ({"arena": True} | in_bytes if head.arena else {})
+    if args.arena is None and args.gpu and not no_arena():
+        note(
+            "in an earlier start, steps went on to take GPU memory and give it back: using an arena (--no-arena: none)"
+        )
+        return told | {"arena": True} | in_bytes
+    return told
+
+
+def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:
+    """All that plans depend on, beside the machine and the steps themselves."""
+    from coopsim.fitting.saved import versions
+
+    command = [word for word in args.command if word != "--"]
+    texts = [Path(word).read_bytes() for word in (*command, args.gpu or "") if _is_text(word)]
+    settings = {name: value for name, value in os.environ.items() if name.endswith("_ALLOC_CONF")}
+    how = args.memory, args.policy, args.gpu, args.masks, hosting_of(args), args.offload, arena, args.arena
+    return versions(), str(Path.cwd()), command, texts, sorted(settings.items()), how
+
+
+def _is_text(word: str) -> bool:
+    return word.endswith((".py", ".json")) and Path(word).is_file()
 
 
 def has_arena(args: argparse.Namespace) -> bool:

@@ -15,7 +15,6 @@ from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
-from coopsim.live.parameters import allocator_variables
 from coopsim.run import words
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     """
     from coopsim.cards import profiles
     from coopsim.live import schedules
+    from coopsim.live.ladder import allocator_variables
     from coopsim.run import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
@@ -43,7 +43,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         if args.memory and not budget.is_share(args.memory):
             memory.no_more_than(args.gpu, budget.parse(args.memory, None, "--memory"), f"--memory {args.memory}")
     planned_bytes = 0
-    if told.get("plan"):
+    if told.get("plan") and not told.get("own"):
         from coopsim.live import plan_file
 
         planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts

@@ -5,6 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base.progress import note, watch
+from coopsim.base.text import count
 from coopsim.cli import grid
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(_object(args.output, scan, table), indent=1))
     else:
         print(tables.feasible_text(table))
-    refined = f"{len(table)} replays, {int(table.refined.sum())} of them where the outcome changes"
+    refined = f"{count(len(table), 'replay')}, {int(table.refined.sum())} of them where the outcome changes"
     note(f"wrote {args.output}: {refined}" if args.output else f"{refined}; -o keeps the table")
     return 0
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from coopsim.base.errors import unknown
-from coopsim.cli import flags_files, flags_replays, flags_scripts, flags_shared, grid
 from coopsim.version import __version__
 
 _ALLOCATORS_HELP = (
-    "For a trace: cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
+    "cuda-caching is PyTorch's allocator; gmlake stitches free chunks into large blocks by remapping them "
     "(GMLake, ASPLOS 2024); planned follows STAlloc (arXiv 2507.16274; called STWeaver in its first version): requests "
     "of the first step get planned addresses in one reserved block, and unplanned requests go to a second allocator; "
     "planned:release has the rules of STAlloc's released program, which plans two steps"
@@ -69,8 +68,8 @@ def _verb(name: str) -> Callable[[argparse.Namespace], int]:
     return run
 
 
-def build() -> Parser:
-    """Return the parser of the whole command line."""
+def build(words: Sequence[str] | None = None) -> Parser:
+    """Return the parser of the whole command line; given its words, only verbs among them have their flags."""
     parser = Parser(
         prog="coopsim",
         description="Find out whether training fits a GPU's memory, and at what cost, without a GPU: run or record a "
@@ -81,74 +80,82 @@ def build() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"coopsim {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
-
-    def add(name: str, summary: str, module: str | None = None, **options: Any) -> Parser:
-        p: Parser = verbs.add_parser(name, help=summary, **({"description": summary} | options))
-        p.set_defaults(run=_verb(module or name), verb=name)
-        return p
-
-    flags_scripts.capture(add("capture", "record one steady training step of a model, without a GPU"))
-    flags_scripts.phantom(
-        add(
-            "phantom",
-            "run an unmodified training script without a GPU: its memory peaks, and why it runs out of memory",
-        )
-    )
-    flags_scripts.fit(
-        add("fit", "find changes to a training script with which it fits a card, each verified by running it")
-    )
-    flags_scripts.live(add("live", "train inside a memory budget on stock PyTorch, with the same numbers, bit for bit"))
-    flags_shared.calibrate(add("calibrate", "measure this machine's GPU in five minutes, for --gpu FILE"))
-    flags_files.import_(
-        add(
-            "import",
-            "make a trace from another tool's file: a log of simrd, or a memory snapshot of PyTorch",
-            module="import_",
-        )
-    )
-    flags_files.advise(
-        add("advise", "say why memory ran out, and which allocator settings, or recomputation, would have helped")
-    )
-    flags_files.info(add("info", "show what a trace contains: ops, storages, bytes by role, peak, cost"))
-    flags_replays.replay(add("replay", "replay a trace under a policy and a budget: does it fit, and at what cost"))
-    grid.add_sweep(add("sweep", "replay traces over a grid of policies, budgets and options; resumes if interrupted"))
-    grid.add_map(
-        add("map", "find the budgets that are safe: a fine grid of budgets, refined where the outcome changes")
-    )
-    flags_replays.gap(add("gap", "say how far policies are from the least overhead of any schedule in the same bytes"))
-    flags_files.plan(
-        add("plan", "plan addresses for buffers with known lifetimes: a MiniMalloc CSV, or a trace's storages")
-    )
-    flags_files.plot(add("plot", "draw a schedule's memory map, a sweep's curves, a feasibility map, a trace's bytes"))
-    flags_replays.report(
-        add("report", "write one HTML file with curves, zoomable memory maps and tables; it needs no network")
-    )
-    flags_files.validate(add("validate", "check whether a schedule is sound, and if not, which row breaks which rule"))
-    summary = (
-        "serve memory requests: those of a case by PyTorch's caching allocator, those of a trace by several allocators"
-    )
-    flags_files.requests(add("requests", summary, description=f"{summary}. {_ALLOCATORS_HELP}"))
-    flags_files.export(add("export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"))
-    p = add("list", "list policies, traces, allocators, models and cards", module="list_names")
-    p.add_argument(
-        "what",
-        nargs="?",
-        choices=("policies", "traces", "allocators", "models", "hardware", "links"),
-        metavar="KIND",
-        help="policies, traces, allocators, models, hardware or links (default: all)",
-    )
-    p.add_argument("--choices", action="store_true", help="for policies: show the choices that each consists of")
-    p.add_argument("--json", action="store_true", help="print JSON")
-    p = add(
-        "setup-torch",
-        "install PyTorch's CUDA build without CUDA's libraries here, for the commands that run a training script",
-        module="setup_torch",
-    )
-    p.add_argument("version", nargs="?", help="of torch (default: the one that coopsim is tested with)")
-    p = add("completion", "print a completion script for a shell")
-    p.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    p.set_defaults(parser=parser)
-    p = add("help", "show help for coopsim, or for one verb", module="help_")
-    p.add_argument("about", nargs="?", metavar="VERB", choices=tuple(verbs.choices), help="default: all verbs")
-    p.set_defaults(parser=parser)
+    for name, where, summary in _VERBS:
+        more = f"{summary}. {_ALLOCATORS_HELP}" if name == "requests" else summary
+        p: Parser = verbs.add_parser(name, help=summary, description=more)
+        p.set_defaults(run=_verb(_MODULES.get(name, name)), verb=name)
+        if where and (words is None or name in words):
+            module, _, function = where.partition(".")
+            getattr(importlib.import_module(f"coopsim.cli.{module}"), function)(p)
+    for name, argument, how in (
+        ("completion", "shell", {"choices": ("bash", "zsh", "tcsh")}),
+        (
+            "help",
+            "about",
+            {"nargs": "?", "metavar": "VERB", "choices": tuple(verbs.choices), "help": "default: all verbs"},
+        ),
+    ):
+        p = verbs.choices[name]
+        p.add_argument(argument, **how)
+        p.set_defaults(parser=parser)
     return parser
+
+
+_MODULES = {"import": "import_", "list": "list_names", "setup-torch": "setup_torch", "help": "help_"}
+#: Name, the function that adds its flags, and what it does.
+_VERBS = (
+    ("capture", "flags_scripts.capture", "record one steady training step of a model, without a GPU"),
+    (
+        "phantom",
+        "flags_phantom.phantom",
+        "run an unmodified training script without a GPU: its memory peaks, and why it runs out of memory",
+    ),
+    (
+        "fit",
+        "flags_scripts.fit",
+        "find changes to a training script with which it fits a card, each verified by running it",
+    ),
+    ("live", "flags_scripts.live", "train inside a memory budget on stock PyTorch, with the same numbers, bit for bit"),
+    ("calibrate", "flags_shared.calibrate", "measure this machine's GPU in five minutes, for --gpu FILE"),
+    ("import", "flags_files.import_", "make a trace from another tool's file: a memory snapshot of PyTorch"),
+    (
+        "advise",
+        "flags_files.advise",
+        "say why memory ran out, and which allocator settings, or recomputation, would have helped",
+    ),
+    ("info", "flags_files.info", "show what a trace contains: ops, storages, bytes by role, peak, cost"),
+    ("replay", "flags_replays.replay", "replay a trace under a policy and a budget: does it fit, and at what cost"),
+    ("sweep", "grid.add_sweep", "replay traces over a grid of policies, budgets and options; resumes if interrupted"),
+    (
+        "map",
+        "grid.add_map",
+        "find the budgets that are safe: a fine grid of budgets, refined where the outcome changes",
+    ),
+    ("gap", "flags_replays.gap", "say how far policies are from the least overhead of any schedule in the same bytes"),
+    (
+        "plan",
+        "flags_files.plan",
+        "plan addresses for buffers with known lifetimes: a MiniMalloc CSV, or a trace's storages",
+    ),
+    ("plot", "flags_files.plot", "draw a schedule's memory map, a sweep's curves, a feasibility map, a trace's bytes"),
+    (
+        "report",
+        "flags_replays.report",
+        "write one HTML file with curves, zoomable memory maps and tables; it needs no network",
+    ),
+    ("validate", "flags_files.validate", "check whether a schedule is sound, and if not, which row breaks which rule"),
+    (
+        "requests",
+        "flags_files.requests",
+        "serve a trace's memory requests by several allocators, without eviction: what each reserves",
+    ),
+    ("export", "flags_files.export", "convert a schedule for another tool: PyTorch's memory_viz, or Perfetto"),
+    ("list", "flags_files.list_", "list policies, traces, allocators, models and cards"),
+    (
+        "setup-torch",
+        "flags_files.setup_torch",
+        "install PyTorch's CUDA build without CUDA's libraries here, for the commands that run a training script",
+    ),
+    ("completion", "", "print a completion script for a shell"),
+    ("help", "", "show help for coopsim, or for one verb"),
+)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base import files, text
+from coopsim.base.option import check_exclusions, given
 from coopsim.base.progress import note
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cards import profiles
 from coopsim.cli import phantom_gate, phantom_growth, phantom_long
 from coopsim.cli import phantom_ranks as ranks
 from coopsim.cli.common import command_of
+from coopsim.cli.flags_phantom import VERB, PhantomRun
 from coopsim.phantom import compilers
 from coopsim.record.observe.masks import LOWER
 from coopsim.run import memory, words
@@ -29,36 +32,24 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.run import run as run_script
 
     command = command_of(args, "phantom run")
-    is_gate = phantom_gate.is_asked_for(args)
-    is_long = phantom_long.is_asked_for(args)
-    if args.largest and args.compile_budget is None:
-        from coopsim.cli import phantom_largest
-
-        return phantom_largest.run(args, command, memory_of(args))
-    if args.tolerance is not None:
-        raise CoopsimError("--tolerance requires --largest")
-    for option in ("snapshot", "trace"):
-        if getattr(args, option) and ranks.several(args.ranks):
-            raise CoopsimError(f"--{option} is for one rank; name it, as in --ranks 0")
-    for name in (args.snapshot, args.trace):
-        if name is not None:
-            files.target(name)
-    script = Script(
+    check_exclusions(PhantomRun, args, VERB)
+    for name in filter(None, (args.snapshot, args.trace)):
+        files.target(name)
+    script = Script.asked(
         command,
+        given(RunOptions, args, VERB),
         card=args.gpu,
         memory_bytes=memory_of(args) if args.compile_budget is None else _compile_budget(args),
-        precision=args.precision,
-        traceback=args.traceback,
+        traceback=True,
         output=2 if args.json else None,
-        world_size=args.world,
-        ranks=args.ranks,
-        nccl_bytes=ranks.nccl_bytes(args.nccl_memory),
-        masks=args.masks,
-        workspaces=args.workspaces,
-        steps=args.steps,
     )
+    is_gate = args.max_memory is not None or args.baseline is not None
+    if args.largest:
+        from coopsim.cli import phantom_largest
+
+        return phantom_largest.run(args, script)
     if is_gate:
-        return phantom_gate.run(args, replace(script, replay_steps=args.replay_steps, lengths=args.lengths or ""))
+        return phantom_gate.run(args, script)
     if args.compile_budget is not None:
         from coopsim.cli import phantom_compile
 
@@ -67,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         from coopsim.cli import phantom_fewest
 
         return phantom_fewest.run(args, script)
+    is_long, script = script.is_long, replace(script, replay_steps=None, lengths=None)
     not_replayed = ""
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
@@ -78,8 +70,6 @@ def run(args: argparse.Namespace) -> int:
                 not_replayed = verdict
             else:
                 report = replace(report, replay=verdict.to_dict())
-                if args.figure is not None:
-                    phantom_long.draw(verdict, args.figure)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:
@@ -192,7 +182,7 @@ def text_of(report: "Report") -> str:
     rows += words.of_masks(report)
     if failed:
         rows += _memory(failed, report.memory_bytes)
-    lines = [f"{name:<16}{value}" for name, value in rows]
+    lines = [text.listed(rows, 16)]
     lines += [
         f"{'uncompiled' if end['uncompiled'] else 'graph break'} at {end['place']}: {end['reason']}"
         for end in report.graph_breaks

@@ -6,36 +6,38 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
-from coopsim.base.text import human
-from coopsim.cli.common import exclude
+from coopsim.base.text import human, listed
+from coopsim.cli import phantom_search as search
 
 if TYPE_CHECKING:
     from coopsim.fitting.searching.ratio import Ratio
     from coopsim.run import Report, Script
 
-_OPTIONS = ("memory", "fit", "largest", "fewest_ranks", "snapshot", "trace", "traceback")
-
 
 def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if no ratio that is tried fits."""
-    from coopsim.fitting.searching.ratio import search
+    from coopsim.fitting.searching import ratio
+    from coopsim.run.search import SearchedRuns
 
-    exclude(args, _OPTIONS, "--compile-budget gives the card these bytes, for many runs; it excludes {}")
     note("looking for the largest activation_memory_budget; its peak is not monotonic, so ratios are tried one by one")
-    found = search(replace(script, quiet=True), _say)
+    script = replace(script, quiet=True)
+    runs = SearchedRuns[float](lambda r: ratio.run_with(script, r), _say)
+    with runs.told_if_interrupted(lambda: ", ".join(f"{r:g} fits" for r in runs.tried if runs.trains(r))):
+        found = ratio.search(script, runs)
     print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
     return 3 if found.value is None else 0
 
 
-def _say(ratio: float, report: "Report") -> None:
-    note(f"with {ratio:g}: {f'takes {human(report.peak_device_bytes)}' if report.outcome == 'ok' else 'out of memory'}")
+def _say(r: float, report: "Report | str") -> None:
+    assert not isinstance(report, str)
+    note(f"with {r:g}: {f'takes {human(report.peak_device_bytes)}' if report.outcome == 'ok' else 'out of memory'}")
 
 
 def _text(script: "Script", found: "Ratio") -> str:
     from coopsim.fitting.remedies.compiled import lines
 
     rows = [
-        ("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated"),
+        search.gpu(script),
         ("with ratio 1", f"{human(found.as_it_is.peak_device_bytes)} of the card"),
     ]
     if found.value is None:
@@ -43,16 +45,15 @@ def _text(script: "Script", found: "Ratio") -> str:
     else:
         report = found.tried[found.value]
         above = f"; {found.fails:g} does not fit" if found.fails is not None else ""
-        peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
         rows += [
             ("ratio", f"{found.value:g} fits{above}"),
-            ("peak", f"{human(report.peak_device_bytes)} of the card; {peaks}"),
+            ("peak", f"{human(report.peak_device_bytes)} of the card; {search.peaks(report)}"),
         ]
         if found.time_ratio is not None:
             rows.append(("time", f"{found.time_ratio - 1:+.1%} per step against ratio 1, predicted by prices of ops"))
         rows += [("" if i else "to paste", line) for i, line in enumerate(lines(found.value))]
     rows.append(("runs", f"{len(found.tried.keys() | {1.0})}; the peak is not monotonic in the ratio"))
-    text = "\n".join(f"{name:<16}{value}" for name, value in rows)
+    text = listed(rows, 16)
     own = found.as_it_is.plugin["own_memory_budgets"]
     if own:
         text += f"\ncaution: the script itself sets it to {', '.join(f'{ratio:g}' for ratio in own)}: change that line"
@@ -63,19 +64,13 @@ def _json(script: "Script", found: "Ratio") -> dict[str, object]:
     from coopsim.fitting.remedies.compiled import lines
 
     report = found.tried[found.value] if found.value is not None else None
-    return {
-        "command": list(script.command),
-        "gpu": script.card,
-        "memory_bytes": script.total_bytes,
+    said = {
         "activation_memory_budget": found.value,
         "fails": found.fails,
         "peak_device_bytes": report and report.peak_device_bytes,
         "time_ratio": found.time_ratio,
         "lines": lines(found.value) if found.value is not None else [],
         "own_memory_budgets": found.as_it_is.plugin["own_memory_budgets"],
-        "runs": [
-            {"activation_memory_budget": ratio, "outcome": one.outcome, "peak_device_bytes": one.peak_device_bytes}
-            for ratio, one in ({1.0: found.as_it_is} | found.tried).items()
-        ],
-        "report": report and report.to_dict(),
     }
+    tried = {1.0: found.as_it_is} | found.tried
+    return search.to_json(script, said, "activation_memory_budget", tried, report=report)

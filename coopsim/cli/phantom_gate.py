@@ -5,29 +5,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from coopsim.base.types import CoopsimError
-from coopsim.cli import phantom_ranks as ranks
-from coopsim.cli.common import exclude
-
 if TYPE_CHECKING:
     from coopsim.run import Script
-
-_OTHERS = ("fit", "largest", "compile_budget", "fewest_ranks", "snapshot", "trace")
-
-
-def is_asked_for(args: argparse.Namespace) -> bool:
-    """Return whether the flags ask for a gate. Raises CoopsimError for flags that exclude each other."""
-    gate = args.max_memory is not None or args.baseline is not None
-    if args.update and args.baseline is None:
-        raise CoopsimError("--update requires --baseline")
-    if args.allow_no_step and not gate:
-        raise CoopsimError("--allow-no-step requires --max-memory or --baseline")
-    if gate:
-        why = "--max-memory and --baseline are for one run; leave {} out"
-        exclude(args, _OTHERS, why)
-        if ranks.several(args.ranks):
-            raise CoopsimError(why.format("--ranks of several"))
-    return gate
 
 
 def run(args: argparse.Namespace, script: "Script") -> int:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopsim.base.progress import note
-from coopsim.base.text import human
+from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
-from coopsim.cli import phantom_ranks
-from coopsim.cli.common import exclude
+from coopsim.cli import phantom_search as search
 from coopsim.run import memory
 from coopsim.run.words import kept
 
@@ -18,43 +17,24 @@ if TYPE_CHECKING:
     from coopsim.run.largest import Largest
 
 
-_TOLERANCE = 0.01  #: relative tolerance of the number found, by default
+_TOLERANCE = 0.01  #: relative tolerance of the number found
 _TIMES = 3  #: how often the range may be widened, to four times its end or a quarter
 
 
-def run(args: argparse.Namespace, command: tuple[str, ...], memory_bytes: int | None) -> int:
+def run(args: argparse.Namespace, script: "Script") -> int:
     """Search, print the result, and return the exit code: 3 if the lowest number does not train."""
-    from coopsim.run import Script
-    from coopsim.run.largest import Largest, search
+    from coopsim.run import largest
+    from coopsim.run.largest import Largest
+    from coopsim.run.search import SearchedRuns
 
-    others = ("fit", "fewest_ranks", "snapshot", "trace", "traceback")
-    exclude(args, others, "--largest runs the script many times; {} is for one run, with the number found")
-    if not any("{}" in word for word in command):
+    if not any("{}" in word for word in script.command):
         raise CoopsimError("--largest: put {} where the number goes, as in: -- python train.py --batch-size {}")
-    script = Script(
-        command,
-        card=args.gpu,
-        memory_bytes=memory_bytes,
-        precision=args.precision,
-        quiet=True,
-        world_size=args.world,
-        ranks=args.ranks,
-        nccl_bytes=phantom_ranks.nccl_bytes(args.nccl_memory),
-        masks=args.masks,
-        workspaces=args.workspaces,
-        steps=args.steps,
-    )
-    tried: dict[int, Report] = {}
+    script = replace(script, quiet=True)
     low, high = args.largest
-    tolerance = _TOLERANCE if args.tolerance is None else args.tolerance
     note(f"looking from {low} to {high}; assumption: if a number trains, smaller ones do, too")
-    try:
-        found = search(
-            lambda n: _run(script, n), low, high, tried, tolerance=tolerance, times=_TIMES, widened=_say_widened
-        )
-    except KeyboardInterrupt:
-        note(f"so far: {_so_far(Largest(low, high, tried))}")
-        raise
+    runs = SearchedRuns[int](lambda n: _run(script, n), lambda n, said: search.say(str(n), said))
+    with runs.told_if_interrupted(lambda: _so_far(Largest(low, high, runs.tried))):
+        found = largest.search(runs, low, high, tolerance=_TOLERANCE, times=_TIMES, widened=_say_widened)
     print(json.dumps(_json(script, found), indent=2) if args.json else _text(script, found))
     return 3 if found.value is None else 0
 
@@ -68,37 +48,32 @@ def _run(script: "Script", n: int) -> "Report":
 
     words = tuple(word.replace("{}", str(n)) for word in script.command)
     try:
-        report = run_script(replace(script, command=words))
+        return run_script(replace(script, command=words))
     except CoopsimError as e:
         e.args = (f"with {n}: {e}",)
         raise
-    taken = f"trains, {human(report.peak_device_bytes)} of the card" if report.outcome == "ok" else "out of memory"
-    note(f"with {n}: {taken}")
-    return report
 
 
 def _so_far(found: "Largest") -> str:
     known = [f"{found.value} trains"] if found.value is not None else []
     known += [f"{found.fails} does not"] if found.fails is not None else []
-    return ", ".join(known) or "nothing is known"
+    return ", ".join(known)
 
 
 def _text(script: "Script", found: "Largest") -> str:
-    rows = [("GPU", f"{script.profile.title} with {human(script.total_bytes)}, imitated")]
+    rows = [search.gpu(script)]
     if found.value is None:
         rows.append(("largest", f"none from {found.low} on: {found.low} does not train"))
     elif found.fails is None:
         rows.append(("largest", f"{found.value} trains, where the search ended: it may be larger"))
     else:
         between = found.fails - found.value > 1
-        more = "; between them nothing was tried (--tolerance 0% goes on)" if between else ""
+        more = "; between them nothing was tried" if between else ""
         rows.append(("largest", f"{found.value} trains, {found.fails} does not{more}"))
     if found.refused:
         rows.append(("ended", found.refused))
     if found.value is not None:
-        report = found.tried[found.value]
-        peaks = f"{human(report.peak_allocated_bytes)} allocated, {human(report.peak_reserved_bytes)} reserved"
-        rows.append((f"with {found.value}", f"{peaks}, {human(report.peak_device_bytes)} of the card, at the peaks"))
+        rows.append(search.at_peaks(found.value, found.tried[found.value]))
     near = sorted(n for n, report in found.tried.items() if report.too_close_to_call)
     if near:
         sure = max((n for n, r in found.tried.items() if r.outcome == "ok" and n not in near), default=None)
@@ -110,25 +85,17 @@ def _text(script: "Script", found: "Largest") -> str:
     if found.value is not None and found.tried[found.value].depends_on_masks:
         rows.append(("masks", f"keep {kept(found.tried[found.value])}"))
     rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+    return listed(rows, 16)
 
 
 def _json(script: "Script", found: "Largest") -> dict[str, object]:
-    reports = [found.tried[n].to_dict() if n is not None else None for n in (found.value, found.fails)]
-    return {
-        "command": list(script.command),
-        "gpu": script.card,
-        "memory_bytes": script.total_bytes,
+    said = {
         "low": found.low,
         "high": found.high,
         "largest": found.value,
         "fails": found.fails,
         "refused": found.refused or None,
         "too_close_to_call": sorted(n for n, report in found.tried.items() if report.too_close_to_call),
-        "runs": [
-            {"number": n, "outcome": report.outcome, "peak_device_bytes": report.peak_device_bytes}
-            for n, report in found.tried.items()
-        ],
-        "trains_report": reports[0],
-        "fails_report": reports[1],
     }
+    reports = {"trains_report": found.tried.get(found.value or 0), "fails_report": found.tried.get(found.fails or 0)}
+    return search.to_json(script, said, "number", found.tried, **reports)

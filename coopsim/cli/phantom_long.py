@@ -6,34 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim.base import files
 from coopsim.base.progress import note
 from coopsim.base.text import count, human
 from coopsim.base.types import CoopsimError
-from coopsim.cli.common import exclude, lengths_file
-from coopsim.study.figures.output import check_formats
 
 if TYPE_CHECKING:
     from coopsim.run import Report, Script
-    from coopsim.run.longrun.recorded import RecordedSteps
     from coopsim.run.longrun.verdict import LongVerdict
-
-_ONE_RUN = ("fit", "snapshot", "trace", "largest", "compile_budget", "fewest_ranks", "baseline")
-
-
-def is_asked_for(args: argparse.Namespace) -> bool:
-    """Whether steps are to be replayed. Raises CoopsimError with an option that a replay excludes."""
-    asked = next((name for name in ("lengths", "replay_steps") if getattr(args, name) is not None), None)
-    if asked is None:
-        if args.figure is not None:
-            raise CoopsimError("--figure is of a replay: name --replay-steps or --lengths")
-        return False
-    if args.figure is not None:
-        files.target(args.figure)
-        check_formats([Path(args.figure).suffix or "png"])
-    lengths_file(args)
-    exclude(args, _ONE_RUN, f"--{asked.replace('_', '-')} and {{}} exclude each other")
-    return True
 
 
 def run(
@@ -56,25 +35,20 @@ def run(
         note("out of memory: running it again on a card without end, for the replay")
         enough = report_of(script.with_memory(ENDLESS), file)
     try:
-        return _replayed(args, script, report, enough, report_of, file)
+        return _replayed(args, report, enough, file)
     except CoopsimError as e:
         return report, str(e)
 
 
 def _replayed(
-    args: argparse.Namespace,
-    script: "Script",
-    report: "Report",
-    enough: "Report",
-    report_of: Callable[["Script", Path], "Report"],
-    file: Path,
+    args: argparse.Namespace, report: "Report", enough: "Report", file: Path
 ) -> tuple["Report", "LongVerdict"]:
     """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
     from coopsim.run.launch import longer
     from coopsim.run.longrun.run import LongRun
     from coopsim.run.longrun.verdict import judge
 
-    lengths = None if args.lengths is None else Path(args.lengths)
+    lengths = Path(args.lengths) if args.lengths else None
     of = longer.recorded(enough, file)
     runs = [LongRun(recorded, lengths, args.replay_steps) for _, recorded in of]
     cards = [longer.card_of(one, report.memory_bytes) for one, _ in of]
@@ -84,35 +58,7 @@ def _replayed(
         n = longer.worst(found)
         ranks = [replace(one, replay=verdict.to_dict()) for one, verdict in zip(report.ranks, found, strict=True)]
         report = replace(ranks[n], ranks=tuple(ranks))
-    rank = of[n][0].rank if enough.ranks else None
-
-    def again(times: int) -> "RecordedSteps":
-        note(f"running it again with some batches in {times} micro-batches, for the replay")
-        own = file.with_name(f"steps-{times}")
-        [(_, recorded)] = longer.recorded(report_of(longer.divided(script, times, rank), own), own)
-        return recorded
-
-    return report, judge(runs[n], cards[n], note, again=again)
-
-
-def draw(verdict: "LongVerdict", path: str) -> None:
-    """Write the figure of a verdict."""
-    from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-    from coopsim.study.figures import longrun
-    from coopsim.study.figures.output import save
-
-    of = verdict.parts
-    parts = {
-        "usual step": of.base_bytes,
-        "longest input": of.longer_input_bytes,
-        "kept": of.kept_bytes,
-        "fragmentation": of.fragmentation_bytes,
-    }
-    played = verdict.run.endless.bytes
-    allocated, reserved = played[:, PEAK_ALLOCATED], played[:, PEAK_RESERVED]
-    out = (verdict.out.step, verdict.out.cause) if verdict.out else None
-    save(longrun.draw(allocated, reserved, verdict.card.limit_bytes or verdict.card.bytes, parts, runs_out=out), path)
-    note(f"wrote {path}")
+    return report, judge(runs[n], cards[n], note)
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from coopsim.base import budget
 from coopsim.base.text import human
 
 if TYPE_CHECKING:
@@ -16,13 +15,6 @@ _WIDTH = 96  #: of a line of kinds
 def several(ranks: str | None) -> bool:
     """Return whether `--ranks` names more than one."""
     return ranks is not None and not ranks.isdecimal()
-
-
-def nccl_bytes(given: str | None) -> int | None:
-    """Return the bytes of `--nccl-memory`; None if it is not given."""
-    if given is None:
-        return None
-    return 0 if given == "0B" else budget.parse(given, None, "--nccl-memory")
 
 
 def by_kind(report: "Report") -> list[tuple[str, str]]:
@@ -41,21 +33,10 @@ def rows(report: "Report") -> list[tuple[str, str]]:
         return []
     if len(ran) == 1 < report.world_size:
         return [("rank", f"{report.rank} of {report.world_size}, the others imagined; errors of theirs: --ranks all")]
-    imagined = (
-        f", stages of a pipeline of {report.pipeline}" if report.pipeline else ", each alone with the others imagined"
-    )
-    alone = "" if len(ran) == report.world_size else imagined
+    alone = "" if len(ran) == report.world_size else ", each alone with the others imagined"
     found = [("ranks", f"{len(ran)} of {report.world_size} ran{alone}; below is rank {report.rank}")]
     for one in ran:
         said = "out of memory" if one.outcome == "oom" else f"{human(one.peak_allocated_bytes)} allocated"
         peaks = f"{said}, {human(one.peak_reserved_bytes)} reserved, {human(one.peak_device_bytes)} of the card"
         found.append((f"  rank {one.rank}", peaks))
-        if one.alike:
-            found.append(("", f"taken to be like it, and not run: {_span(one.alike)}"))
-        if one.between:
-            found.append(("", f"not run, between this and the next: {_span(one.between)}"))
     return found
-
-
-def _span(ranks: tuple[int, ...]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks, {ranks[0]} to {ranks[-1]}"

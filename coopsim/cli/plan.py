@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.trace import load_trace
 
 
@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
         files.target(args.output)
     read = minimalloc.read(args.file) if str(args.file).lower().endswith(".csv") else _of_trace(args.file)
     items = read.items
-    found = packing.plan(items, packing.DEFAULT_WORK if args.work is None else args.work)
+    found = packing.plan(items)
     faults = plan_faults(
         items.bytes.tolist(),
         items.start.tolist(),
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         ("lower bound", f"{found.lower_bound} (most bytes alive at once)"),
         ("optimal", _verdict(found)),
     ]
-    print("\n".join(f"{name:<14}{text}" for name, text in lines))
+    print(listed(lines, 14))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from coopsim.base import files
 from coopsim.base.progress import note
-from coopsim.base.text import human, overhead
+from coopsim.base.text import human, listed, overhead
 from coopsim.base.types import CoopsimError
 from coopsim.cli.common import timeline_params
 from coopsim.cli.traces import remember
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     params = timeline_params(args)
     trace = load_trace(args.trace)
     with redirect_stdout(sys.stderr):  # what a user's policy prints is not part of the result
-        schedule, peak = (_as_simrd if args.semantics == "simrd" else _replay)(args, trace)
+        schedule, peak = _replay(args, trace)
 
     from coopsim.simulate.metrics import explain, summary, with_peak
 
@@ -58,7 +58,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
     from coopsim.trace.measure import peak_bytes
 
     policy = replace(policies.find(args.policy), name=policies.shown([args.policy])[args.policy])
-    allocator = allocators.find(args.allocator or "arena")
+    allocator = allocators.find(args.allocator)
     if args.torch is not None or args.alloc_conf is not None or args.driver is not None:
         if not isinstance(allocator, allocators.CudaCaching):
             raise CoopsimError(
@@ -74,7 +74,7 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
 
     note_if_cold()
     options = ReplayOptions(
-        args.steps or 10,
+        args.steps,
         args.cost_model,
         args.random,
         args.overhead_limit,
@@ -89,31 +89,6 @@ def _replay(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
             f"such as swap-lru and coop:lose=either, not of {policy.name}"
         )
     return record(trace, policy, nbytes, allocator, options), peak
-
-
-def _as_simrd(args: argparse.Namespace, trace: Any) -> tuple[Any, int]:
-    """Replay by simrd's rules; return the schedule, and the bytes that DTR's papers call a memory ratio of 1."""
-    from coopsim.base import budget
-    from coopsim.simulate import simrd
-    from coopsim.trace.measure import peak_bytes
-
-    simrd.check_policy(args.policy)
-    fixed = {
-        "--allocator counter": args.allocator in (None, "counter"),
-        "--steps 1": args.steps in (None, 1),
-        "--cost-model cost": args.cost_model == "cost",
-        "--random recompute": args.random == "recompute",
-        "no --timeline": not (args.timeline or args.timeline_params),
-        "no --torch, no --alloc-conf and no --driver": (args.torch, args.alloc_conf, args.driver) == (None,) * 3,
-        "no copies to the host": not (args.link or args.host_memory or args.host_bandwidth),
-    }
-    for what, is_so in fixed.items():
-        if not is_so:
-            raise CoopsimError(f"--semantics simrd knows only {what}")
-    peak = simrd.baseline_peak_bytes(trace, otherwise=peak_bytes(trace))
-    return simrd.replay_simrd(
-        trace, args.policy, budget.parse(args.budget, peak, "--budget"), args.overhead_limit
-    ), peak
 
 
 def _cost(r: dict[str, Any]) -> str:
@@ -188,5 +163,4 @@ def describe(r: dict[str, Any]) -> str:
                     f"{t['exposed_device_calls_ns'] / 1e6:.1f} ms longer, in all steps",
                 )
             )
-    width = max(len(name) for name, _ in lines) + 2
-    return "\n".join(f"{name:<{width}}{text}" for name, text in lines)
+    return listed(lines)

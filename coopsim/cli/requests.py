@@ -1,4 +1,4 @@
-"""coopsim requests CASE|T: serve a case by PyTorch's caching allocator, or a trace's requests by several allocators."""
+"""coopsim requests T: serve a trace's requests by several allocators, without eviction."""
 
 import argparse
 import json
@@ -6,63 +6,37 @@ from typing import Any
 
 from coopsim.base.text import human, table
 from coopsim.base.types import CoopsimError
-from coopsim.cli.common import is_trace, real_allocator
+from coopsim.cli.common import real_allocator
 from coopsim.trace import load_trace
 
 _UNALLOCATED = "reserved_but_unallocated"
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.simulate.allocators import DRIVER
-    from coopsim.simulate.allocators.caching import case, version
+    from coopsim.simulate.allocators.caching import version
     from coopsim.simulate.allocators.caching.conf import parse
     from coopsim.simulate.kernel.jit import note_if_cold
 
     rules = version.find(args.torch)
-    compare = is_trace(args.case)
-    if not compare and _is_pickle(args.case):
-        raise CoopsimError(f"{args.case} is a pickle; import it first: coopsim import torch-snapshot {args.case} -o T")
-    if not compare and (args.json or args.steps is not None or args.alloc_conf):
-        raise CoopsimError(f"{args.case}: --json, --steps and --alloc-conf are for traces; a case has its own conf")
     if args.against is not None and args.driver is not None:
         raise CoopsimError("--driver does not go with --against, which knows where the real one's segments lie")
     if args.against is not None:
-        return _against(args, compare)
-    if compare:
-        answer, settings = _compare(args, load_trace(args.case)), args.alloc_conf or ()
-    else:
-        asked = case.load(args.case)
-        answer, settings = case.answer(asked, args.torch, driver=args.driver or DRIVER), (asked.conf,)
-    for conf in settings:
+        return _against(args)
+    trace = load_trace(args.trace)
+    for conf in args.alloc_conf or ():
         parse(conf, rules)  # reports errors before the wait
     note_if_cold("the allocator")
-    for line in answer:
-        print(line)
+    print(_compare(args, trace))
     return 0
 
 
-def _against(args: argparse.Namespace, a_trace: bool) -> int:
-    """Ask the real allocator, too: a case's own settings and card; for a trace the smallest card that serves it."""
-    from coopsim.simulate.allocators.caching import case
-    from coopsim.study.oracle import Oracle
+def _against(args: argparse.Namespace) -> int:
+    """Ask the real allocator, too: the smallest card that serves the trace."""
     from coopsim.study.oracle.against import smallest_card
     from coopsim.trace.requests_of import of_trace
 
     real = real_allocator(args.against)
-    if not a_trace:
-        if not isinstance(real, Oracle):
-            raise CoopsimError(f"--against {args.against}: a case is for torch==VERSION")
-        asked = case.load(args.case)
-        simulated, found = list(case.answer(asked, real.version)), real.ask(asked.conf, asked.total_bytes, asked.ops)
-        differs = next((i for i, (a, b) in enumerate(zip(simulated, found, strict=False)) if a != b), None)
-        if differs is None and len(simulated) == len(found):
-            print(f"torch {real.version} answers the same: {len(found)} lines")
-            return 0
-        at = min(len(simulated), len(found)) if differs is None else differs
-        said = [lines[at] if at < len(lines) else "nothing" for lines in (simulated, found)]
-        print(f"line {at + 1}: simulated {said[0]!r}, torch {real.version} {said[1]!r}")
-        return 1
-    trace = load_trace(args.case)
+    trace = load_trace(args.trace)
     asked_for = of_trace(trace, iterations=max(1, -(-(args.steps or 1) // trace.n_steps)))
     rows, report, agrees = [], [], True
     for conf in dict.fromkeys(("", "expandable_segments:True", *(args.alloc_conf or ()))):
@@ -79,14 +53,8 @@ def _against(args: argparse.Namespace, a_trace: bool) -> int:
     return 0 if agrees else 1
 
 
-def _is_pickle(path: str) -> bool:
-    """Return whether a file begins like a pickle of protocol 2 or newer, as torch's snapshots do and text cannot."""
-    with open(path, "rb") as file:
-        return file.read(1) == b"\x80"
-
-
-def _compare(args: argparse.Namespace, trace: Any) -> Any:
-    """Yield the output lines: what each allocator reserves for the requests of a trace, without eviction."""
+def _compare(args: argparse.Namespace, trace: Any) -> str:
+    """Return what each allocator reserves for the requests of a trace, without eviction."""
     from coopsim.simulate.allocators import DRIVER
     from coopsim.simulate.allocators.serving import GRANULE, caching, gmlake, planned, release
     from coopsim.trace.requests_of import of_trace
@@ -118,13 +86,12 @@ def _compare(args: argparse.Namespace, trace: Any) -> Any:
         for r in results
     ]
     if args.json:
-        yield json.dumps({"trace": trace.label, "lower_bound_bytes": bound, "allocators": rows}, indent=1)
-        return
-    yield f"{trace.label}: {human(bound)} alive at once, at most"
+        return json.dumps({"trace": trace.label, "lower_bound_bytes": bound, "allocators": rows}, indent=1)
     cells = [
         (r["allocator"], human(r["peak_reserved_bytes"]), *(f"{r[k]:.2%}" for k in ("over_bound", _UNALLOCATED)))
         for r in rows
     ]
     calls = [str(r["device_calls"]) for r in rows]
     header = ("allocator", "reserved at the peak", "over the bound", "reserved but unallocated", "device calls")
-    yield table(header, [(*row, n) for row, n in zip(cells, calls, strict=True)])
+    found = table(header, [(*row, n) for row, n in zip(cells, calls, strict=True)])
+    return f"{trace.label}: {human(bound)} alive at once, at most\n{found}"

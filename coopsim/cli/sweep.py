@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from coopsim.base.progress import note, watch
+from coopsim.base.text import count
 from coopsim.cli import grid
 
 
@@ -19,7 +20,11 @@ def run(args: argparse.Namespace) -> int:
         with watch("replays") as report:
             table = sweep(wanted, output, where, report)
     print(json.dumps(_object(args.output, table), indent=1) if args.json else tables.text(table))
-    note(f"wrote {args.output}: {len(table)} replays" if args.output else f"{len(table)} replays; -o keeps the table")
+    note(
+        f"wrote {args.output}: {count(len(table), 'replay')}"
+        if args.output
+        else f"{count(len(table), 'replay')}; -o keeps the table"
+    )
     return 0
 
 

@@ -74,6 +74,4 @@ def _last_place(wanted: str) -> str:
 
 
 def _note(content_hash: str) -> Path:
-    from coopsim.simulate.kernel.jit import cache_dir
-
-    return cache_dir() / "traces" / content_hash.replace(":", "-").replace("/", "-")
+    return files.cache_folder() / "traces" / content_hash.replace(":", "-").replace("/", "-")

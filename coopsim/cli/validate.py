@@ -4,7 +4,6 @@ import argparse
 import json
 from typing import Any
 
-from coopsim.base import files
 from coopsim.base.progress import note
 from coopsim.base.text import human, table
 from coopsim.base.types import CoopsimError
@@ -18,8 +17,6 @@ def run(args: argparse.Namespace) -> int:
     from coopsim.study.validate import validate
     from coopsim.trace.schedule import load
 
-    if args.answers is not None:
-        _check_answers(args)
     schedule = load(args.schedule)
     if schedule.header.get("semantics", "general") != "general":
         rules = schedule.header["semantics"]
@@ -47,8 +44,6 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     requests = of_schedule(schedule)
     real = real_allocator(args.against)
     if schedule.header["allocator"] != "cuda-caching":
-        if args.answers is not None:
-            raise CoopsimError("--answers is for a schedule of the allocator cuda-caching")
         settings = _SETTINGS if args.alloc_conf is None else (args.alloc_conf,)
         return _cards([smallest_card(requests, real, conf) for conf in settings], schedule.header["budget_bytes"])
     h = schedule.header
@@ -57,19 +52,7 @@ def _against(args: argparse.Namespace, schedule: Any) -> tuple[dict[str, Any], l
     if real.version != h["torch"]:
         note(f"note: the schedule is of torch {h['torch']}, so that {real.version} may do otherwise")
     found = compare(requests, real, h["alloc_conf"], h["budget_bytes"])
-    if args.answers is not None and found.recording is not None:
-        found.recording.save(args.answers)
-        note(f"wrote {args.answers}: {found.requests} answers, {len(found.recording.segments)} segments")
     return _performed(found, schedule, requests)
-
-
-def _check_answers(args: argparse.Namespace) -> None:
-    """Raise CoopsimError, before any work, where --answers cannot be done."""
-    if args.against != "cuda":
-        raise CoopsimError("--answers goes with --against cuda")
-    if not args.answers.endswith((".json", ".json.gz")):
-        raise CoopsimError(f"--answers {args.answers}: a name that ends in .json or .json.gz")
-    files.target(args.answers)
 
 
 def _performed(c: Any, schedule: Any, requests: Any) -> tuple[dict[str, Any], list[str]]:

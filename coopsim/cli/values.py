@@ -3,12 +3,13 @@
 import argparse
 import os
 
+from coopsim.base.option import natural as natural
+from coopsim.base.option import positive as positive
 from coopsim.base.types import NEWEST_TORCH, SIMULATED_TORCH
 
 #: The help of --torch.
 OF_TORCH = f"version of PyTorch, {SIMULATED_TORCH} (default: {NEWEST_TORCH})"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
-_MOST = 1_000_000  #: the largest number of steps, neighbours or processes
 
 
 def card(text: str) -> str:
@@ -16,23 +17,9 @@ def card(text: str) -> str:
     return os.path.abspath(text) if text.endswith(".json") else text
 
 
-def positive(text: str) -> int:
-    """Parse a whole number from 1 to a million."""
-    if not text.isdecimal() or len(text) > 18 or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to a million")
-    return int(text)
-
-
 def positives(text: str) -> list[int]:
     """Parse comma-separated whole numbers from 1 to a million."""
     return [positive(part.strip()) for part in text.split(",")]
-
-
-def natural(text: str) -> int:
-    """Parse a whole number, 0 included."""
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number")
-    return int(text)
 
 
 def duration(text: str) -> float:
@@ -49,11 +36,6 @@ def span(text: str) -> tuple[int, int]:
     if not colon or (ends := (positive(low), positive(high)))[0] > ends[1]:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not LOW:HIGH, such as 1:4096")
     return ends
-
-
-def tolerance(text: str) -> float:
-    """Parse a percentage, 0% included; return a fraction."""
-    return 0.0 if text in ("0%", "0.0%") else percent(text)
 
 
 def percent(text: str) -> float:

@@ -1,8 +1,8 @@
 """Find what to change in a script so that it fits a card: lines that were tried on the phantom GPU and work.
 
-A remedy (remedy.py) proposes what to change for a case, request by request (proposals.py, remedies/); the
-search runs it (searching/), with edits of the user's files (editing/), and prints what it has found (verdict.py,
-rows.py). What runs within the script's processes is in inside/. advise/ explains why memory ran out.
+The kinds of remedy (remedies/) have remedies (remedy.py) tried on a bench (bench.py), by runs of the script
+(searching/) with edits of the user's files (editing/) or options of the program (options.py). What was found is printed
+(verdict.py, rows.py). What runs within the script's processes is in inside/. advise/ explains why memory ran out.
 """
 
 import importlib

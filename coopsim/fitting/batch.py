@@ -1,14 +1,15 @@
 """The batch size: a placeholder in the command, {} or {64} with the size that is wanted, or the script's own calls."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import BatchOptions, Option
 
 _PLACE = re.compile(r"\{(\d*)\}")
-_NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _ADDS_UP = "gradient_accumulation_steps"
 _OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
 
@@ -17,8 +18,8 @@ _OF_LOADERS = 1  #: the place of batch_size among DataLoader's arguments
 class MadeObject:
     """An object that the script makes, and the user's line that does.
 
-    by: "lines" if that line calls it, "options" if Hugging Face's parser makes it from the command's options, "" if
-    neither. batch: its batch size. times: the number of batches whose gradients it adds up, set by `argument`.
+    by: "lines" if that line calls it, "" if a library does. batch: its batch size. times: the number of batches whose
+    gradients it adds up, set by `argument`.
     """
 
     type: str
@@ -32,19 +33,21 @@ class MadeObject:
 
 @dataclass(frozen=True)
 class Given:
-    """The calls of a script that set the batch size.
+    """What sets the batch size of a script: options of its command, or else its calls.
 
     arguments: Hugging Face's TrainingArguments, or a subclass. loaders: the data loaders of training steps. adds_up:
-    a Lightning Trainer, or an Accelerator whose `accumulate` is used.
+    a Lightning Trainer, or an Accelerator whose `accumulate` is used. options: those of the command; None if it has
+    none, or none that adds up gradients.
     """
 
     arguments: MadeObject | None = None
     loaders: tuple[MadeObject, ...] = ()
     adds_up: MadeObject | None = None
+    options: BatchOptions | None = None
 
     @classmethod
-    def read(cls, found: dict[str, Any], *, trainer: bool) -> "Given":
-        """Return the calls that the plugin in the script's process has reported (inside/batches.py).
+    def read(cls, found: dict[str, Any], options: Sequence[Option], *, trainer: bool) -> "Given":
+        """Return what the plugin in the script's process has reported (inside/batches.py), and the program's options.
 
         trainer: whether the script imports transformers' Trainer; without it, TrainingArguments set nothing.
         """
@@ -53,23 +56,21 @@ class Given:
             arguments=MadeObject(**arguments) if arguments and trainer else None,
             loaders=tuple(MadeObject(**loader) for loader in found["loaders"]),
             adds_up=MadeObject(**adds_up) if adds_up else None,
+            options=BatchOptions.find(options),
         )
 
     @property
     def wanted(self) -> int | None:
-        """The batch size that the calls set: that of the arguments, or else of the loaders; None if these differ.
+        """The batch size: that of the options, or else of the arguments, or else of the loaders; None if these differ.
 
         None, too, if a library makes the arguments itself.
         """
+        if self.options is not None and self.options.wanted is not None:
+            return self.options.wanted
         if self.arguments is not None:
             return self.arguments.batch if self.arguments.by else None
         batches = {loader.batch for loader in self.loaders}
         return next(iter(batches)) if len(batches) == 1 else None
-
-    @property
-    def by_options(self) -> bool:
-        """Whether the command's options set the batch size, by Hugging Face's parser."""
-        return self.arguments is not None and self.arguments.by == "options"
 
     def edits(self, times: int) -> tuple[Edit, ...]:
         """Return the edits for batches `times` times smaller, and `times` times as many per optimizer step."""
@@ -94,48 +95,6 @@ class Given:
             return tuple(Edit(one.file, times=times) for one in self.loaders[:1])
         value = (name, -1, str(arguments.times * times))
         return (Edit(arguments.file, arguments.line, arguments.type, (value,)),) if arguments.by == "lines" else ()
-
-    def command(self, command: tuple[str, ...], times: int, part: int = 0) -> tuple[str, ...]:
-        """Return the command with options for `times` times as many batches per step, of `part` samples (0: as before).
-
-        Unchanged unless the command's options set the batch size (`by_options`).
-
-        >>> made = MadeObject("TrainingArguments", "", 0, "options", batch=8)
-        >>> Given(made).command(("a.py", "--per_device_train_batch_size", "8"), 4, 2)
-        ('a.py', '--per_device_train_batch_size', '2', '--gradient_accumulation_steps', '4')
-        """
-        made = self.arguments
-        if made is None or not self.by_options:
-            return command
-        if part:
-            command = with_option(command, "--per_device_train_batch_size", str(part))
-        return with_option(command, f"--{_ADDS_UP}", str(made.times * times))
-
-
-def with_option(command: tuple[str, ...], option: str, value: str) -> tuple[str, ...]:
-    """Return a command with an option ("--name") set to `value`; the option is appended if the command lacks it.
-
-    "-" and "_" in names count as the same. An option without a value gets one.
-
-    >>> with_option(("a.py", "--tf32", "--lr=1"), "--tf32", "True"), with_option(("a.py", "--lr=1"), "--lr", "-2")
-    (('a.py', '--tf32', 'True', '--lr=1'), ('a.py', '--lr=-2'))
-    """
-    words = list(command)
-    for i, word in enumerate(words):
-        name, equals, _ = word.partition("=")
-        if not word.startswith("-") or _plain(name) != _plain(option):
-            continue
-        if equals:
-            words[i] = f"{name}={value}"
-        else:
-            has_value = i + 1 < len(words) and (_NUMBER.fullmatch(words[i + 1]) or not words[i + 1].startswith("-"))
-            words[i + 1 : i + 1 + bool(has_value)] = [value]
-        return tuple(words)
-    return (*words, option, value)
-
-
-def _plain(option: str) -> str:
-    return option.lstrip("-").replace("-", "_")
 
 
 @dataclass(frozen=True)

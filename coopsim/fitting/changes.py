@@ -8,43 +8,34 @@ from dataclasses import asdict, dataclass, fields, replace
 class Changes:
     """Changes to a script; none by default. `with_` joins two.
 
-    checkpoint: names of modules to recompute, within model number `root` of the script, or within another model, whose
-    number and a colon precede the name; own: by the model's own gradient_checkpointing_enable, if it has that; save:
-    ops whose results are kept nevertheless, except in the modules of plain. on_host: names of modules, as in
-    checkpoint, whose saved values go to the host's memory. autocast: run forward passes in bfloat16, those of the
-    numbered `models` (none: of all). sharded_half: FSDP2 computes in bfloat16. reshard: FSDP frees gathered layers
-    after the forward pass. limit_gathers: FSDP1 limits all-gathers in flight; no_prefetch: it does not prefetch.
+    lines: to be run at the first call of a model, as they are printed: its number, its name in them, and themselves.
+    autocast: run forward passes in bfloat16, those of the numbered `models` (none: of all). sharded_half: FSDP2
+    computes in bfloat16. reshard: FSDP frees gathered layers after the forward pass. limit_gathers: FSDP1 limits
+    all-gathers in flight; no_prefetch: it does not prefetch. sync_each: FSDP reduces gradients after each micro-batch.
     foreach, fused: this option of every optimizer (None: as it is). set_to_none: this option of every zero_grad.
     accumulate: the optimizer steps once per so many calls. hold_gradients: gradients are never freed, so that every
     step takes the memory of accumulation. activation_memory_budget: this setting of AOTAutograd's partitioner (None:
-    the script's). no_cache: models of transformers keep no cache of keys and values. chunked_loss: cross entropies are
-    computed in chunks. live: the budget in which coopsim.live runs the script, "" for none; it excludes all of the
-    above. offload: its plans may copy values to the host. divide: batches are so many times smaller, those of
+    the script's). live: the budget in which coopsim.live runs the script, "" for none; it excludes all of the above.
+    offload: its plans may copy values to the host. divide: batches are so many times smaller, those of
     TrainingArguments if `in_arguments`, else those of data loaders; a library's own accumulation is multiplied by it.
     bf16_weights: weights become bfloat16, those of the numbered `models`. printed: names of changes that only printed
     lines can make. variables: environment variables. cards: the number of ranks, 0 for as many as the command starts.
     """
 
-    root: int = 0
-    checkpoint: tuple[str, ...] = ()
-    own: bool = False
-    save: tuple[str, ...] = ()
-    plain: tuple[str, ...] = ()
-    on_host: tuple[str, ...] = ()
+    lines: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
     autocast: bool = False
     models: tuple[int, ...] = ()
     sharded_half: bool = False
     reshard: bool = False
     limit_gathers: bool = False
     no_prefetch: bool = False
+    sync_each: bool = False
     foreach: bool | None = None
     fused: bool | None = None
     set_to_none: bool = False
     accumulate: int = 1
     hold_gradients: bool = False
     activation_memory_budget: float | None = None
-    no_cache: bool = False
-    chunked_loss: bool = False
     divide: int = 1
     in_arguments: bool = False
     bf16_weights: bool = False
@@ -56,13 +47,8 @@ class Changes:
 
     @property
     def of_fsdp(self) -> bool:
-        """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch."""
-        return self.reshard or self.limit_gathers or self.no_prefetch
-
-    @property
-    def waits(self) -> bool:
-        """Whether they make ops wait for collectives or copies, so that the time of a step is that of the clock."""
-        return self.of_fsdp or bool(self.on_host)
+        """Whether they change how FSDP gathers layers: one of reshard, limit_gathers, no_prefetch, sync_each."""
+        return self.reshard or self.limit_gathers or self.no_prefetch or self.sync_each
 
     @property
     def stand_in(self) -> "Changes":
@@ -80,21 +66,14 @@ class Changes:
             variables=self.variables, live=self.live, offload=self.offload, cards=self.cards, printed=self.printed
         )
 
-    def of_model(self, number: int, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of `names` (`checkpoint` and the like) that are modules of model `number`, without its number.
-
-        >>> changes = Changes(root=2, checkpoint=("layers.0", "5:h.1"))
-        >>> changes.of_model(2, changes.checkpoint), changes.of_model(5, changes.checkpoint)
-        (('layers.0',), ('h.1',))
-        """
-        found = (name.rpartition(":") for name in names)
-        return tuple(name for model, _, name in found if int(model or self.root) == number)
-
     def with_(self, other: "Changes") -> "Changes":
-        """Return both changes joined: `printed` of both; of other fields, `other`'s value unless it is the default."""
+        """Return both changes joined: `lines` and `printed` of both.
+
+        Of other fields, `other`'s value unless it is none.
+        """
         nothing = Changes()
         said = {f.name: getattr(other, f.name) for f in fields(Changes)}
-        said["printed"] = self.printed + other.printed
+        said |= {"printed": self.printed + other.printed, "lines": self.lines + other.lines}
         return replace(self, **{name: v for name, v in said.items() if v != getattr(nothing, name)})
 
     def message(self) -> str:
@@ -105,6 +84,7 @@ class Changes:
     def read(cls, message: str) -> "Changes":
         """Return the changes that `message` was made of."""
         found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("checkpoint", "save", "plain", "on_host", "models", "printed")}
+        found |= {name: tuple(found[name]) for name in ("models", "printed")}
+        found["lines"] = tuple((number, name, tuple(rows)) for number, name, rows in found["lines"])
         found["variables"] = tuple((name, value) for name, value in found["variables"])
         return cls(**found)

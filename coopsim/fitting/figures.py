@@ -28,25 +28,18 @@ def goes_by_plan(report: Report) -> bool:
 def ratio(report: Report, survey: Survey, changes: Changes) -> float:
     """Return the time of an optimizer step in a run, divided by that of the unchanged script; 1.0 if that has no time.
 
-    With accumulation, a step has `changes.accumulate` forward and backward passes. Where ops wait for collectives or
-    copies (`changes.waits`), it is taken from the phantom's clock; of live, what it predicts; else by prices of ops.
+    With accumulation, a step has `changes.accumulate` forward and backward passes. Where ops wait for collectives
+    (`changes.of_fsdp`), it is taken from the phantom's clock; of live, what it predicts; else by prices of ops.
     """
     if changes.live:
         return float(report.plugin["predicted_overhead"])
-    if changes.waits and changes.accumulate == 1:
+    if changes.of_fsdp and changes.accumulate == 1:
         return float(report.plugin["clock_step_ns"]) / survey.clock_step_ns if survey.clock_step_ns else 1.0
     accumulate = changes.accumulate
     step, optimizer = float(report.plugin["step_ns"]), float(report.plugin["optimizer_ns"])
     return (accumulate * (step - optimizer) + optimizer) / survey.step_ns if survey.step_ns else 1.0
 
 
-def taken(report: Report, survey: Survey, changes: Changes) -> int:
-    """Return the bytes of the host's memory that hold values of the card in a run: of live, the area of its copies.
-
-    Of save_on_cpu, what PyTorch's allocator pins beyond what it pins for the unchanged script.
-    """
-    if changes.live:
-        return int(report.plugin["host_bytes"])
-    if not changes.on_host:
-        return 0
-    return max(int(report.host["pinned_bytes"]) - int(survey.report.host["pinned_bytes"]), 0)
+def taken(report: Report, changes: Changes) -> int:
+    """Return the bytes of the host's memory that hold values of the card in a run: of live, the area of its copies."""
+    return int(report.plugin["host_bytes"]) if changes.live else 0

@@ -59,7 +59,7 @@ def notes(report: Report, memory_bytes: int) -> list[str]:
     found = []
     if not report.steps and report.outcome == "ok":
         found.append("no optimizer stepped: what its first step takes, such as Adam's state, is not counted")
-    found += of_growth(report) + of_evaluation(report, memory_bytes) + words.about_inputs(report.input_sizes)
+    found += of_growth(report) + of_evaluation(report, memory_bytes)
     found += [words.unused_text(one) for one in report.unused]
     if report.memory_fraction is not None:
         found.append(

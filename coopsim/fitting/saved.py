@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.base import files
+from coopsim.base.option import declared
 from coopsim.base.types import CoopsimError
 from coopsim.fitting import inputs
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.options import Option
 from coopsim.fitting.remedy import Remedy
-from coopsim.phantom import build
 from coopsim.run import Script
 from coopsim.version import __version__
 
@@ -30,8 +31,8 @@ def save(script: Script, remedies: tuple[Remedy, ...]) -> None:
 def load(script: Script) -> tuple[Remedy, ...] | None:
     """Return the remedies that were saved for this script; None if there are none, or if they are out of date.
 
-    They are for the same command, card, memory, precision, masks, workspaces, folder and `versions`, and for files
-    (inputs.py) that have not changed.
+    They are for the same command, card, memory, options, folder and `versions`, and for files (inputs.py) that have not
+    changed.
 
     Raises CoopsimError if the file is damaged.
     """
@@ -52,8 +53,9 @@ def _is_old(path: Path, remedies: tuple[Remedy, ...]) -> bool:
 
 def _remedy(found: dict[str, Any]) -> Remedy:
     changes = Changes.read(json.dumps(found["changes"]))
-    said = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
+    said: dict[str, Any] = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
     said |= {"edits": tuple(map(Edit.read, found["edits"])), "texts": tuple(map(tuple, found["texts"]))}
+    said["options"] = tuple((Option.read(option), value) for option, value in found["options"])
     return Remedy(**found | said | {"changes": changes})
 
 
@@ -71,8 +73,8 @@ def versions() -> tuple[object, ...]:
 
 def _path(script: Script) -> Path:
     digest = hashlib.sha256()
-    card = script.card, script.total_bytes, script.precision, script.workspaces
-    said = (versions(), str(Path.cwd()), *card, script.command, script.masks)
-    long = script.steps, script.replay_steps, Path(script.lengths).read_bytes() if script.lengths else b""
-    digest.update(repr((said, long, inputs.digest(script.command))).encode())
-    return build.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"
+    options = {name: getattr(script, name) for name, (_, of) in declared(Script).items() if of.in_key}
+    said = (versions(), str(Path.cwd()), script.card, script.total_bytes, script.command, options)
+    lengths = Path(script.lengths).read_bytes() if script.lengths else b""
+    digest.update(repr((said, lengths, inputs.digest(script.command))).encode())
+    return files.cache_folder() / "fit" / f"{digest.hexdigest()[:32]}.json"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coopsim.fitting.batch import Given
+from coopsim.fitting.options import Option
 from coopsim.run import Report
 
 
@@ -117,8 +118,9 @@ class Survey:
     transformers' Trainer was imported. step_ns: the cost of a step by prices of ops. clock_step_ns: its time by the
     phantom's clock. peak_in_optimizer: whether memory peaked in an optimizer's step. logits_bytes: the largest input of
     a cross entropy. basis: what costs are computed from, and with which precision of float32 products. given: the
-    script's own calls that set the batch size.
-    step_ns_by_card: `step_ns` on every known card.
+    script's own calls that set the batch size. step_ns_by_card: `step_ns` on every known card. deferred: (name, file,
+    line) of calls with which FSDP does not reduce gradients after a batch, file "" in a library. options: those of the
+    program's own command line.
     """
 
     report: Report
@@ -139,6 +141,8 @@ class Survey:
     precision: str
     given: Given = field(default_factory=Given)
     step_ns_by_card: Mapping[str, float] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
+    deferred: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def model(self) -> ModelSurvey | None:
@@ -157,6 +161,7 @@ def read(report: Report, needs_bytes: int) -> Survey:
     needs_bytes: the smallest memory for the run, context included.
     """
     found = report.plugin
+    options = tuple(map(Option.read, found["options"]))
     return Survey(
         report=report,
         trains=found["backwards"] > 0,
@@ -174,8 +179,10 @@ def read(report: Report, needs_bytes: int) -> Survey:
         logits_bytes=found["logits_bytes"],
         basis=found["basis"],
         precision=found["precision"],
-        given=Given.read(found["batches"], trainer=found["trainer"]),
+        given=Given.read(found["batches"], options, trainer=found["trainer"]),
         step_ns_by_card=found["step_ns_by_card"],
+        options=options,
+        deferred=tuple((call["name"], call["file"], call["line"]) for call in found["deferred"]),
     )
 
 

@@ -17,7 +17,7 @@ class Fit:
     """The verdict and the remedies; str() gives what `coopsim fit` prints.
 
     fits: whether the unchanged script fits. needs_bytes: the smallest memory for it; memory_bytes: the card's.
-    remedies: the verified ones, in their order (Remedy.order); if there are none, the one that comes nearest.
+    remedies: those that were verified, in their order (Remedy.order).
     larger: the search for the largest batch that trains, if the command has a placeholder for it and the script
     fits, or no card has enough memory for it; else None. basis, precision: what times are predicted from, and in
     what float32 products are then computed. runs: how often the script was run. notes: lines to print, as on kinds
@@ -52,7 +52,7 @@ class Fit:
     @property
     def solved(self) -> bool:
         """Whether the script fits, unchanged or with a verified remedy."""
-        return self.fits or any(remedy.verified for remedy in self.remedies)
+        return self.fits or bool(self.remedies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as `--json` prints it."""
@@ -115,16 +115,12 @@ class Fit:
             return [*self._largest(), "No remedy was tried, as no card has so much", *self.notes]
         if not self.remedies:
             return ["", "Nothing that was tried makes it fit", *self.notes]
-        lines = [] if self.solved else ["", "Nothing that was tried makes it fit. This comes nearest:"]
-        lines += ["", *rows.lines(self.remedies)]
-        by_clock = [
-            *["settings of FSDP"] * any(r.changes.of_fsdp for r in self.remedies),
-            *["save_on_cpu"] * any(r.changes.on_host for r in self.remedies),
-        ]
-        clock = f"; with {' and '.join(by_clock)}, by the phantom's clock" if by_clock else ""
+        of_fsdp = any(r.changes.of_fsdp for r in self.remedies)
+        clock = "; with settings of FSDP, by the phantom's clock" if of_fsdp else ""
         left = self.memory_bytes - int(self.memory_bytes * (1 - HEADROOM))
         return [
-            *lines,
+            "",
+            *rows.lines(self.remedies),
             "",
             f"verified: it trains on the phantom GPU with {human(left)} of the card left free ({self.runs} runs); "
             f"a real card differs by up to {memory.TOO_CLOSE:.0%}",

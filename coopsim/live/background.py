@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coopsim.live import schedules
-from coopsim.live.search import Found, Search
+from coopsim.live.schedules import Found, Search
 from coopsim.live.signatures import Signature
 from coopsim.run.task import FOLDER
 from coopsim.trace import synth

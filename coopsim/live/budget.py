@@ -81,9 +81,8 @@ class Budget:
 
     def __repr__(self) -> str:
         at = self.session
-        policy = at.policy if isinstance(at.policy, str) else at.policy.name
         memory = self._memory if at.limit is None else human(at.limit)
-        return f"<Budget of {memory}, {policy}, {count(at.totals.steps, 'step')} so far>"
+        return f"<Budget of {memory}, {at.policy}, {count(at.totals.steps, 'step')} so far>"
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -119,34 +118,4 @@ class Budget:
         last plan does not offload although it may. These are "" where they do not apply. host_bytes: of the host's area
         for copies. device_calls: how often the latest step with a plan took memory from the GPU or gave it back.
         """
-        return report(self.session)
-
-
-def report(session: TrainingSession) -> dict[str, Any]:
-    """The figures of all steps of a session so far, under the keys that `Budget.report` describes."""
-    totals, time = session.totals, session.time()
-    return {
-        "budget_bytes": session.limit,
-        "steps": totals.steps,
-        "planned_steps": totals.planned_steps,
-        "peak_allocated_bytes": totals.peak_allocated_bytes,
-        "peak_reserved_bytes": totals.peak_reserved_bytes,
-        "evictions": totals.evictions,
-        "recomputes": totals.recomputes,
-        "deviations": totals.deviations,
-        "replans": session.replans,
-        "device_calls": totals.device_calls,
-        "predicted_overhead": time.overhead if time else None,
-        "predicted_ns": time.row() if time else None,
-        "step_ns": session.step_ns,
-        "prices": session.prices,
-        "policy": session.policy if isinstance(session.policy, str) else session.policy.name,
-        "unplanned": session.unplanned,
-        "deviated": totals.deviated,
-        "no_observer": session.no_observer,
-        "no_arena": session.no_arena,
-        "offloads": totals.offloads,
-        "offloaded_bytes": totals.offloaded_bytes,
-        "host_bytes": session.host_bytes,
-        "no_offload": session.planning.offloading.why_not,
-    }
+        return self.session.report()

@@ -14,3 +14,11 @@ class DoesNotFit(LiveError):  # noqa: N818 (the outcome's name)
     """An op of the step finds no room in the budget. The command line exits with 3."""
 
     exit_code = 3
+
+
+class Deviation(Exception):  # noqa: N818 (no error: such a step goes on without the plan)
+    """The step differs from the one that the plan was made for. The message says how."""
+
+
+class Outgrown(Deviation):
+    """The step's data are larger than those that the plan was made for."""

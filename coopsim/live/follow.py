@@ -5,25 +5,74 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
-from coopsim.live import drawn
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
-from coopsim.live.bindings import Bindings, Deviation
+from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import change, given_on
+from coopsim.live.operands import Drawn, drawn_before, given_on
 from coopsim.live.plan import Plan, Row
-from coopsim.live.tracked import Call, Spec, TrackedStorage
+from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
-from coopsim.live.written import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
+
+
+class Bindings:
+    """storages: the tracked storages of a step that a plan watches, by their numbers in its trace."""
+
+    def __init__(self) -> None:
+        self.storages: dict[int, TrackedStorage] = {}
+        self._by_key: dict[int, TrackedStorage] = {}
+
+    def add(self, s: int, tracked: TrackedStorage) -> None:
+        """Let a tracked storage stand for storage `s` of the plan."""
+        self.storages[s] = tracked
+        self.note([tracked])
+        tracked.number = s
+
+    def note(self, found: Iterable[TrackedStorage]) -> None:
+        """Let `of` find what has been entered in `storages`."""
+        for tracked in found:
+            self._by_key[tracked.key] = tracked
+
+    def of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
+        """What tracks a storage, while Python follows; None if the plan does not watch it."""
+        tracked = self._by_key.get(storage._cdata)
+        return tracked if tracked is not None and tracked.ref() is storage else None
+
+    def bind(self, watched: Iterable[tuple[int, int]], found: Sequence[torch.Tensor]) -> None:
+        """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
+
+        watched: (position in `found`, storage of the plan).
+        """
+        for i, s in watched:
+            if i >= len(found):
+                raise Deviation("has other operands")
+            storage = found[i].untyped_storage()
+            tracked = self.storages.get(s)
+            if tracked is None:
+                self.add(s, TrackedStorage(storage))
+            elif tracked.ref() is not storage:
+                raise Deviation("works on other tensors")
+
+    def check_changed(self, row: Row, given: Iterable[torch.Tensor]) -> None:
+        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
+
+        given: the op's operands. row: what the plan has in its place.
+        """
+        expected = {self.storages[s] for _, s in row.look}
+        for tensor in given:
+            tracked = self.of(tensor.untyped_storage())
+            if tracked is not None and tracked not in expected:
+                raise Deviation("changes other tensors")
 
 
 class Follow:
@@ -45,7 +94,6 @@ class Follow:
         self.bindings = Bindings()
         self.storages = self.bindings.storages  #: by number of the storage
         self._calls: dict[int, Call] = {}
-        self._several_streams = plan.several_streams
 
     @property
     def at(self) -> int:
@@ -58,7 +106,7 @@ class Follow:
 
     def begin(self, observer: Observer | None) -> None:
         """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
-        if observer is not None and not self._several_streams:
+        if observer is not None and not self.plan.several_streams:
             self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
             observer.state[State.AT] = self.at
             self.state = observer.state
@@ -83,8 +131,7 @@ class Follow:
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        over = self.at == len(self.rows)
-        if self.observed is not None and self.observed.end(over=over):
+        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
             self.observed = None
         self.fetch()
         self._observed = None
@@ -94,10 +141,8 @@ class Follow:
         """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
         if self.observed is not None:
             self.observed.pin(storage)
-        else:
-            tracked = self.bindings.of(storage)
-            if tracked is not None:
-                tracked.pin()
+        elif (tracked := self.bindings.of(storage)) is not None:
+            tracked.pinned = True
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -135,10 +180,9 @@ class Follow:
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
-        for kept, v in ((storages[s], v) for s, v in wanted if s in storages):  # what the program has let go
-            memory = kept.ref() if kept.version == v and not kept.evicted else None
-            if memory is not None:
-                kept.held.setdefault(v, memory)
+        for s, v in wanted:
+            if s in storages:  # else the program has let it go
+                _hold(storages[s], v)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:
@@ -154,11 +198,9 @@ class Follow:
 
     def taken(self) -> Iterator[RanOp]:
         """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
-        for row in self.rows[: self.at]:
-            inputs, results = (
-                [self.storages.get(s) for s in numbers] for numbers in (row.entry.inputs, row.entry.results)
-            )
-            yield inputs, results, self._calls.get(row.entry.op)
+        get = self.storages.get
+        for entry in (row.entry for row in self.rows[: self.at]):
+            yield [*map(get, entry.inputs)], [*map(get, entry.results)], self._calls.get(entry.op)
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one op, and the plan's actions before and after it; return its result.
@@ -175,10 +217,6 @@ class Follow:
             self.bindings.bind(row.look, given)
             if mutable:
                 self.bindings.check_changed(row, given)
-        if row.idle:
-            self.started = True
-            states = drawn.before(row.func, args, kwargs, values.device_type)
-            return values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -190,47 +228,42 @@ class Follow:
             away = [(tracked, tracked.version) for _, s in row.look if (tracked := storages[s]).evicted]
             if away:  # by plan they are there
                 values.materialize(away)
-        if self._several_streams and residency.streams is not None:
+        if self.plan.several_streams and residency.streams is not None:
             residency.streams.use(storages[s] for _, s in row.look)
         for s, v in row.copies:
             storage = residency.memory_of((storages[s], v))
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
-        states = drawn.before(row.func, args, kwargs, values.device_type)
+        states = drawn_before(row.func, args, kwargs, values.device_type)
         call = self._call(row, args, kwargs, states) if row.call else None
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
             if s in storages:
-                storages[s].take_version(v)
+                storages[s].version = v
         if row.find:
             try:
                 self.bindings.bind(row.find, given_on(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
-        if self._several_streams and residency.streams is not None:
+        if self.plan.several_streams and residency.streams is not None:
             residency.streams.made(storages[s] for _, s in row.find)
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
             self._calls[row.entry.op] = call
         for s, v in row.keep:
-            kept = storages.get(s)
-            if kept is not None and kept.version == v and not kept.evicted and v not in kept.held:
-                storage = kept.ref()
-                if storage is not None:
-                    kept.held[v] = storage
+            if s in storages:
+                _hold(storages[s], v)
         return out
 
     def _act(self, action: Action) -> None:
         storages = self.storages
         if isinstance(action, Recompute):
-            call = self._calls.get(action.op)
-            if call is None:
+            if (call := self._calls.get(action.op)) is None:
                 return
-            targets = [(storages[s], v) for s, v in action.targets]
-            takeovers = [(storages[s], v) for s, v in action.takeovers]
             self.values.materialize(call.reads)  # by plan they are there
+            targets, takeovers = ([(storages[s], v) for s, v in found] for found in (action.targets, action.takeovers))
             self.values.run(call, targets, takeovers)
             return
         s, v = action.value
@@ -251,22 +284,17 @@ class Follow:
             case Arrive():
                 self.values.residency.arrive((tracked, v))
 
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: drawn.Drawn | None) -> Call:
-        storages, device_type = self.storages, self.values.device_type
-        numbers = iter(row.entry.inputs)
+    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: Drawn | None) -> Call:
+        storages, op = self.storages, row.entry.op
+        operands = (storages.get(s) for s in row.entry.inputs)
+        call = Call.of(row.func, args, kwargs, self.values.device_type, operands, states)
+        call.reads = [(storages[s], v) for s, v in self.plan.program.reads[op]]
+        call.mutates = [storages[s] for s in self.plan.mutates[op] if s in storages]
+        return call
 
-        def spec(tensor: torch.Tensor) -> Any:
-            if tensor.device.type != device_type or tensor.layout is not torch.strided:
-                return tensor.detach().clone()
-            return Spec(storages.get(next(numbers)), tensor)
 
-        op = row.entry.op
-        return Call(
-            row.func,
-            change(args, torch.Tensor, spec),
-            change(kwargs, torch.Tensor, spec) if kwargs else {},
-            [(storages[s], v) for s, v in self.plan.program.reads[op]],
-            [storages[s] for s in self.plan.mutates[op] if s in storages],
-            drawn=states,
-            gradients=torch.is_grad_enabled(),
-        )
+def _hold(tracked: TrackedStorage, version: int) -> None:
+    """Hold a version, if it is the program's now, for longer than the program does."""
+    memory = tracked.ref() if tracked.version == version and not tracked.evicted else None
+    if memory is not None:
+        tracked.held.setdefault(version, memory)

@@ -17,9 +17,7 @@ from typing import Any
 import torch
 
 from coopsim.base.types import CoopsimError
-from coopsim.live import budget
-from coopsim.live.arena.install import install
-from coopsim.live.arena.library import Arena
+from coopsim.live.arena.library import Arena, install
 from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host.hosting import Hosting
@@ -38,18 +36,18 @@ _ENOUGH = 16  #: steps, if no step signature occurs twice
 class Request:
     """What the command asks for. Steps are only recorded if both memory and plan are None.
 
-    memory, policy, plan: as Budget takes them. save: a file to write all known step signatures to; the script is then
-    ended after `steps` steps, or, if that is 0, once a signature has come again and all plans are validated. command:
-    the title of the program. arena_bytes: size of the arena; 0: nearly all free memory; None: no arena. offload:
-    whether plans may offload; None: if the file's do. hosting: fields of a live.host.hosting.Hosting, if they may.
-    host_memory: bytes of the host that all copies may take; None: no limit.
-    cache: a file to keep plans in for another start, "" for none; cached: it is there, and its plans are followed.
+    memory, policy, plan: as Budget takes them. own: as TrainingSession does. save: a file to write all known step
+    signatures to; the script is then ended after `steps` steps, or, if that is 0, once a signature has come again and
+    all plans are validated. command: the title of the program. arena_bytes: size of the arena; 0: nearly all free
+    memory; None: no arena. offload: whether plans may offload; None: if the file's do. hosting: fields of a
+    live.host.hosting.Hosting, if they may. host_memory: bytes of the host that all copies may take; None: no limit.
     background: plans are made while steps go on.
     """
 
     memory: str | None = None
     policy: str = "foresight-offline"
     plan: str | None = None
+    own: bool = False
     save: str = ""
     steps: int = 0
     command: str = ""
@@ -57,8 +55,6 @@ class Request:
     offload: bool | None = None
     hosting: dict[str, Any] | None = None
     host_memory: int | None = None
-    cache: str = ""
-    cached: bool = False
     background: bool = False
 
 
@@ -88,14 +84,13 @@ class BudgetGuest:
         self._session = TrainingSession(
             request.memory,
             request.policy,
-            plan=request.cache if request.cached else request.plan,
+            plan=request.plan,
             arena=self._arena,
             offload=Hosting(**request.hosting) if request.hosting else None,
             no_offload="--no-offload" if request.offload is False else "",
-            cached=request.cached,
+            own=request.own,
             host_memory=request.host_memory,
             background=request.background,
-            keeps=bool(request.cache),
             no_arena=self._no_arena,
             tries=bool(request.save),
             stepped=self._step_over,
@@ -170,8 +165,7 @@ class BudgetGuest:
         Else keep its plans for another start once all are validated, as a script may be killed.
         """
         if not self._request.save:
-            if self._request.cache and self._session.may_be_kept:
-                self._keep()
+            self._keep(over=False)
             return
         session, wanted = self._session, self._request.steps
         seen = session.known.recurred and session.all_validated
@@ -183,12 +177,12 @@ class BudgetGuest:
         self._session.save(self._request.save, self._request.command)
         self._saved = True
 
-    def _keep(self) -> None:
+    def _keep(self, *, over: bool) -> None:
         with suppress(CoopsimError):  # the folder may be full: the program goes on
-            self._session.save(self._request.cache, self._request.command)
+            self._session.keep(self._request.command, over=over)
 
     def end(self) -> dict[str, Any]:
-        """The figures of the session (budget.report), and whether and why it failed.
+        """The figures of the session (Budget.report), and whether and why it failed.
 
         What ran since the last call of Optimizer.step is not counted as a step.
         """
@@ -197,9 +191,9 @@ class BudgetGuest:
             self._session.abandon()
         if self._request.save and not self._saved and failure is None and self._session.totals.steps:
             self._save()
-        if self._request.cache and failure is None:
-            self._keep()
-        found = budget.report(self._session)
+        if failure is None:
+            self._keep(over=True)
+        found = self._session.report()
         if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
         return found | {

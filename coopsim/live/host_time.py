@@ -2,13 +2,14 @@
 
 The host issues the ops that the GPU runs. A step takes as long as the slower of both, and longer where the GPU waits
 for the host in one part of it and is behind in another. The GPU's time is the cost of the ops in the trace, the host's
-a model's (docs/live-measured.md).
+a model's (docs/live-internals.md). `timed` says what an op costs, from events around it on a card.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -136,3 +137,28 @@ class Pace:
     def of(self, plan: object) -> Sequence[int]:
         """The times of the latest steps by a plan, in ns."""
         return list(self.ns) if plan is not None and plan is self.plan else []
+
+
+class LoggedCall(Protocol):
+    """An entry of a step's op log."""
+
+    func: Any
+    shapes: Any  #: of its operands, of its results
+
+
+def timed(
+    card: str, price: Mapping[int, int], entries: Mapping[int, LoggedCall], read: Mapping[int, int]
+) -> tuple[dict[int, int], str]:
+    """Costs of ops in ns, and one line for the trace's header that says what they rest on. Keys are numbers of ops.
+
+    A cost is what was read of the op; else the median of what was read of the same op on the same sizes; else its
+    price.
+    """
+    like: dict[int, Hashable] = {number: (entry.func, *entry.shapes[:2]) for number, entry in entries.items()}
+    alike: dict[Hashable, list[int]] = {}
+    for number in like.keys() & read.keys():
+        alike.setdefault(like[number], []).append(read[number])
+    middle = {key: round(median(times)) for key, times in alike.items()}
+    costs = {number: read.get(number, middle.get(like.get(number), ns)) for number, ns in price.items()}
+    share = f"{len(like.keys() & read.keys())} of {len(like)} ops"
+    return costs, f"measured on {card}: CUDA events around {share} of one step, after a sleep; the rest by prices"

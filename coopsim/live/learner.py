@@ -9,20 +9,18 @@ import torch
 
 from coopsim.base import budget as amounts
 from coopsim.base.types import Role
-from coopsim.live import device, plan_file, stored
+from coopsim.live import device, plan_file
+from coopsim.live.device import LiveLedger
+from coopsim.live.following import Deciding, Recording
 from coopsim.live.ladder import StepTook
-from coopsim.live.ledger import LiveLedger
 from coopsim.live.op_log import StepRecorder
-from coopsim.live.parts import IN_PARTS
 from coopsim.live.plan_file import Header, PlanFile
-from coopsim.live.plan_state import NoPlan
 from coopsim.live.planning import Planning
-from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
-from coopsim.live.signatures import KnownSignatures, Signature
-from coopsim.live.spilling import Spilling
-from coopsim.live.state import State
-from coopsim.live.step import Step
+from coopsim.live.signatures import KnownSignatures, NoPlan, Signature
+from coopsim.live.state import Spilling, State
+from coopsim.live.step import IN_PARTS, Step
+from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
@@ -59,10 +57,6 @@ class Totals:
             self.deviated = state.left.why
             self.deviations += not state.left.ran_out
 
-    def call_device(self, times: int) -> None:
-        """Take note of how often a step with a plan took memory from the device or gave it back."""
-        self.device_calls = times
-
     def add(self, residency: Residency) -> None:
         """Count what was evicted, run again and offloaded in a step that is over."""
         self.evictions += residency.evictions
@@ -79,8 +73,8 @@ class Totals:
 class Learner:
     """What is known of a program's steps. share: of the largest step, which the budget is to be; "": it is no share.
 
-    plans: make plans, and not only recordings. cached: the plan file is of an earlier start. keeps: plans are saved for
-    another start, which needs one of the first step, too.
+    plans: make plans, and not only recordings. stored: plans that there are when the program starts. If they are its
+    own, those for another start are kept there, which needs one of the first step, too.
     """
 
     def __init__(
@@ -91,25 +85,25 @@ class Learner:
         share: str,
         *,
         plans: bool,
-        cached: bool = False,
-        keeps: bool = False,
+        stored: StoredPlans | None = None,
     ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
-        self._cached, self._keeps = cached, keeps
+        self._stored, self._own = stored, stored if stored is not None and stored.own else None
         self._first: Signature | None = None  # the program's first step, if it was recorded
         self._prepared = False  # a plan of it is sought for another start
-        self._kept: list[tuple[int, bool]] = []  # the plans that the file of another start has
 
-    def take(self, planned: stored.Loaded, device_type: str) -> None:
-        """Enter the signatures of a plan file. Raises what Planning.follow_known and Loaded.signatures raise."""
+    def take(self, device_type: str) -> None:
+        """Enter the signatures that are stored, if any. Raises what StoredPlans.signatures raises."""
+        if self._stored is None:
+            return
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
-        self._planning.count_others(planned.others_bytes)
-        self._known.add_planned(planned.signatures(device_type))
+        self._planning.count_others(self._stored.header.others_bytes)
+        self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
-        self._kept = self._held()
+        self._stored.holds(self._known.signatures)
 
     def learn(self, step: Step) -> bool:
         """Learn from a step that has ended without an error: plan its signature if that is new, and judge its plan.
@@ -121,7 +115,7 @@ class Learner:
                 self._plan(step, recorder, recorder.trace())
                 return False
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
-                self._known.saw(signature)
+                self._known.last = signature
                 return self._judge(signature, step, ran_out=True)
             case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
@@ -149,7 +143,7 @@ class Learner:
             first,
             NoPlan(_FIRST if first and self._plans else ""),
         )
-        self._known.saw(signature)
+        self._known.last = signature
         if not self._plans:
             self._known.add(signature)
         elif first:  # no other will be like it
@@ -157,17 +151,17 @@ class Learner:
         else:
             if (
                 self._share
-                and self._cached
+                and self._own is not None
                 and not any(one.state.kept or one.state.validated for one in self._known.signatures)
             ):
-                self._known.forget_all()  # the program is another than it was, and so is its largest step
+                self._known.signatures.clear()  # the program is another than it was, and so is its largest step
             self._known.add(signature)
             self._known.forget_oldest()
             if self._share:
                 self._find_limit()
             self._planning.learn(signature)
             background = self._planning.usable_background
-            if self._keeps and self._first is not None and background is not None and not self._prepared:
+            if self._own is not None and self._first is not None and background is not None and not self._prepared:
                 self._prepared = True
                 self._planning.learn(self._first)
 
@@ -187,24 +181,37 @@ class Learner:
         return True
 
     def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
-        """Write all step signatures that are known, and their plans, to a file (docs/formats.md).
+        """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).
 
-        command: the title of the program. If writing fails, a file that was there before is left as it was. If plans
-        are kept for another start, that of the first step is among them, those still being made are left out, and no
-        file is written without a plan, or if it would be as the one before.
+        command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
-        planning, signatures = self._planning, list(self._known.signatures)
-        if self._keeps:
+        plan_file.save(self._file(self._known.signatures, command, device_type, arena=arena), path)
+
+    def keep(self, command: str, device_type: str, *, arena: bool, over: bool) -> None:
+        """Keep plans for another start of the program, that of the first step included, if they are new.
+
+        Does nothing if the stored plans are not the program's own. over: the program is; those still being made are
+        left out. Until then nothing is kept before all plans are validated, and only where they are made in the
+        background: there a program may run for days, and be killed.
+        """
+        planning, known = self._planning, self._known.signatures
+        if self._own is None:
+            return
+        if over:
             planning.take()
-            signatures = [signature for signature in signatures if not planning.is_asked(signature)]
-            held = self._held()
-            if held == self._kept or not any(signature.state.schedule for signature in signatures):
-                return
-            self._kept = held
-            if self._first is not None:
-                if self._first.state.schedule is None:
-                    planning.learn(self._first, now=True)
-                signatures.insert(0, self._first)
+        elif planning.background is None or planning.background.is_asked() or not self.all_validated:
+            return
+        signatures = [signature for signature in known if not planning.is_asked(signature)]
+        if self._own.has(signatures) or not any(signature.state.schedule for signature in signatures):
+            return
+        if self._first is not None:
+            if self._first.state.schedule is None:
+                planning.learn(self._first, now=True)
+            signatures.insert(0, self._first)
+        self._own.keep(self._file(signatures, command, device_type, arena=arena))
+
+    def _file(self, signatures: list[Signature], command: str, device_type: str, *, arena: bool) -> PlanFile:
+        planning = self._planning
         policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
         replanned = planning.replans or any(one.state.stays for one in signatures)
         head = Header(
@@ -219,25 +226,7 @@ class Learner:
             card=device.card(device_type),
             steady=not (replanned and any(one.state.allocating for one in signatures)),
         )
-        plan_file.save(PlanFile(head, signatures), path)
-
-    def _held(self) -> list[tuple[int, bool]]:
-        return [
-            (id(signature.state.schedule), signature.state.stays)
-            for signature in self._known.signatures
-            if not signature.first
-        ]
-
-    @property
-    def may_be_kept(self) -> bool:
-        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
-        background = self._planning.background
-        made = (
-            background is not None
-            and any(signature.plan for signature in self._known.signatures)
-            and not background.is_asked()
-        )
-        return made and self.all_validated and self._held() != self._kept
+        return PlanFile(head, signatures)
 
     @property
     def all_validated(self) -> bool:

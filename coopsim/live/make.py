@@ -14,13 +14,10 @@ from coopsim.live.arena.place import place
 from coopsim.live.arena.requests import requests_of
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime, step_time
-from coopsim.live.ladder import placed
-from coopsim.live.parameters import PlanningParameters
+from coopsim.live.ladder import PlanningParameters, placed
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Chosen, NoPlan
-from coopsim.live.schedules import Least
-from coopsim.live.search import Found, Search
-from coopsim.live.signatures import Signature
+from coopsim.live.schedules import Found, Least, Search
+from coopsim.live.signatures import Chosen, NoPlan, Signature
 
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 

@@ -4,15 +4,14 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import torch
 
+from coopsim.base.types import CoopsimError
 from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
-from coopsim.live.undo import complete
 from coopsim.live.unseen import Unseen
 from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
 
@@ -25,6 +24,9 @@ _MARKS = {
 }
 
 
+_TRIES = 3  #: a user who goes on to press Ctrl-C means it
+
+
 class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs the ops of one step between `enter` and `exit`. state: in which the step begins."""
 
@@ -35,7 +37,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._raised: BaseException | None = None
         self._hook: Callable[[Any], object] = sys.unraisablehook
         self._unseen = Unseen(
-            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away
+            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away, self._reduces
         )
 
     @property
@@ -60,14 +62,15 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
 
-        failed: the step ended with an error, so all comes back as far as there is room.
+        failed: the step ended with an error, so all comes back as far as there is room. It can be called again, if it
+        was interrupted.
         """
         with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
-            exits.callback(complete, lambda: self.state.end(learn=not failed))
-            exits.callback(complete, partial(self.bring_all_back, failed=failed))
-            exits.callback(complete, lambda: self.state.conclude(failed=failed))
-            exits.callback(complete, self.undo)
-            exits.callback(complete, lambda: self.state.stop())
+            exits.callback(lambda: self.state.end(learn=not failed))
+            exits.callback(self.bring_all_back, failed=failed)
+            exits.callback(lambda: self.state.conclude(failed=failed))
+            exits.callback(self.undo)
+            exits.callback(lambda: self.state.stop())
         self._reraise()
 
     def _was_raised(self, unraisable: Any) -> None:
@@ -177,3 +180,52 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_away(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage on a GPU is evicted, by Python."""
         return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None
+
+    def _reduces(self, reducer: Any) -> None:
+        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
+        self.state.fetch()
+        try:
+            buckets, parameters = _compared(reducer)
+        finally:
+            self.state.hand_over()
+        for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
+            self._bring_back(tensor)
+        self._context.values.spilled.keep(buckets, parameters)
+
+
+def complete(act: Callable[[], object]) -> None:
+    """Call `act`, and again if it is interrupted (KeyboardInterrupt, say), which is raised when it has come to its end.
+
+    What it has done before must not matter then. Its own errors are raised at once.
+    """
+    interrupt: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            act()
+        except (CoopsimError, RuntimeError):
+            raise
+        except BaseException as error:
+            interrupt = error
+        else:
+            break
+    if interrupt is not None:
+        raise interrupt
+
+
+class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Gives an op's operand in place of what the op would make."""
+
+    def __torch_dispatch__(self, _func: Any, _types: Any, args: Any = (), _kwargs: Any = None) -> Any:
+        return args[0]
+
+
+def _compared(reducer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The buckets of DistributedDataParallel's reducer, and the parameters whose gradients it compares with them.
+
+    It does so past the dispatcher, in the backward pass.
+    Not to be called from within one of its methods or hooks, which hold its lock. No other dispatch mode may be in the
+    way that runs ops before Python's do.
+    """
+    with _AsItIs():  # type: ignore[no-untyped-call]
+        buckets = reducer._get_zeros_like_grad_buckets()
+    return [bucket.buffer() for bucket in buckets], [one for bucket in buckets for one in bucket.parameters()]

@@ -1,17 +1,93 @@
-"""Hands the state of a followed step over to the observer, compiled code that follows plans, and back to Python."""
+"""Hands the state of a followed step over to the observer, compiled code that follows plans, and back to Python.
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+A plan is given to it as one array of numbers, which table.h reads.
+"""
+
+import ctypes
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 
+from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
 from coopsim.live.observer import Callables, Kept, Observer, State, load, stored
-from coopsim.live.observer_table import ARRIVE, EVICT_OFFLOADED, OFFLOAD, Table
-from coopsim.live.plan import Plan
+from coopsim.live.operands import Repeats, draws, repeats
+from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.live.values import Values
+
+EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
+_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFLOADED, Fetch: FETCH, Arrive: ARRIVE}
+
+
+class Table:
+    """A plan in the memory of the observer's library. device_type: "cuda" or "cpu"."""
+
+    def __init__(self, lib: Any, plan: Plan, device_type: str) -> None:
+        rows = plan.rows
+        schemas = [getattr(row.func, "_schema", None) for row in rows]
+        names = [(schema.name if schema else "").encode() for schema in schemas]
+        overloads = [(schema.overload_name if schema else "").encode() for schema in schemas]
+        called = [row for row in rows if row.call]
+        numbers = [device_type == "cuda", len(plan.program.bytes), len(plan.program.reads), len(called)]
+        for row in called:
+            numbers += [row.entry.op, *_made(plan, row)]
+        numbers.append(len(rows))
+        for row in rows:
+            numbers += _row(plan, row)
+        text = ctypes.c_char_p * len(rows)
+        array = (ctypes.c_int64 * len(numbers))(*numbers)
+        self.handle = ctypes.c_void_p(lib.coopsim_table(array, text(*names), text(*overloads)))
+        weakref.finalize(self, lib.coopsim_free_table, self.handle).atexit = False
+
+
+def _made(plan: Plan, row: Row) -> list[int]:
+    """The numbers of what an op reads and makes."""
+    op = row.entry.op
+    return [
+        *_counted(row.entry.inputs),
+        *_counted(row.entry.results),
+        *_counted(sorted(plan.mutates[op])),
+        *_pairs(plan.program.reads[op]),
+        *_pairs(plan.program.writes[op]),
+        repeats(row.func) is not Repeats.NEVER,
+    ]
+
+
+def _row(plan: Plan, row: Row) -> list[int]:
+    entry = row.entry
+    view = entry.op < 0
+    creates = any(s < 0 or s not in entry.inputs for s in entry.results)
+    changes = entry.mutable and bool(plan.watched)
+    op = hasattr(row.func, "_schema")
+    again, draw = (repeats(row.func), draws(row.func)) if op else (Repeats.ALWAYS, 0)
+    numbers = [entry.op if row.call else -1, changes, again, draw, creates, view]
+    numbers += _counted(row.elements)
+    for pairs in (row.look, [] if view else row.find, row.makes, row.copies, row.keep):
+        numbers += _pairs(pairs)
+    numbers.append(len(row.before))
+    for action in row.before:
+        numbers += _action(action)
+    return numbers
+
+
+def _action(action: Action) -> list[int]:
+    if isinstance(action, Recompute):
+        return [AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [_KINDS[type(action)], *action.value, action.at if isinstance(action, Offload) else 0]
+
+
+def _counted(numbers: Iterable[int]) -> list[int]:
+    found = list(numbers)
+    return [len(found), *found]
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
+    found = list(pairs)
+    return [len(found), *(number for pair in found for number in pair)]
 
 
 class Observed:
@@ -33,7 +109,8 @@ class Observed:
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
         self._storages, self._calls = storages, calls
         self.state: Any = observer.state
-        roomy = _Switch(values.room.roomy) if values.room.roomy is not nullcontext else None
+        self._above = ExitStack()  # the budget
+        roomy = self._roomy if values.room.roomy is not nullcontext else None
         self._does = Callables(self._again, self._copy, roomy, values.residency.ledger.of_storage)
 
     def follow(self, at: int) -> None:
@@ -56,7 +133,7 @@ class Observed:
         self._observer.engage(self._table, at, known, self._does, values.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
-        values.residency.hand_over()
+        values.residency.evicted.clear()  # as the observer knows it from now on
 
     def fetch(self) -> Iterator[TrackedStorage]:
         """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
@@ -69,13 +146,14 @@ class Observed:
             if tracked is None:
                 tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
                 yield tracked
-            tracked.take_state(next(numbers), evicted=bool(next(numbers)), pinned=bool(next(numbers)))
+            tracked.version = next(numbers)
+            tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))
                 if held is not None:
                     tracked.held[version] = held
             if tracked.evicted and storage is not None:
-                residency.take_back(tracked)
+                residency.evicted[tracked.key] = tracked
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
@@ -134,6 +212,13 @@ class Observed:
             self._give(storage)
         return results
 
+    def _roomy(self, enter: bool) -> None:
+        """Let ops exceed the budget, or no more."""
+        if enter:
+            self._above.enter_context(self._values.room.roomy())
+        else:
+            self._above.close()
+
     def _copy(
         self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
     ) -> None:
@@ -154,17 +239,3 @@ class Observed:
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))
             give(None)
-
-
-class _Switch:
-    """A function that enters a context when it is called with True, and leaves it when it is called with False."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __call__(self, enter: bool) -> None:
-        if enter:
-            self._inside = self._make()
-            self._inside.__enter__()
-        else:
-            self._inside.__exit__(None, None, None)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.observer_table import Table
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose import delegates
 
@@ -34,7 +33,7 @@ OBSERVER = Extension("observer", "coopsim.live.csrc", _SOURCES, ["-ltorch_cpu", 
 RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _NUMBERS = ctypes.POINTER(ctypes.c_int64)
 _AGAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, _NUMBERS, ctypes.c_int64, _NUMBERS, _NUMBERS)
-#: Does what an action says to copies: its kind (observer_table.py), the value's storage and version, where on the
+#: Does what an action says to copies: its kind (observed.py), the value's storage and version, where on the
 #: host, and the program's storage. The last is to be called with the memory of a value that arrives, or whether one may
 #: leave.
 Copy = Callable[[int, int, int, int, torch.UntypedStorage | None, Callable[[Any], None]], None]
@@ -95,7 +94,7 @@ class Observer:
         self.account = lib.coopsim_account(self._self).contents
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
-        self._table: Table | None = None  # as long as the library may read it
+        self._table: Any = None  # as long as the library may read it
         self._does: Callables | None = None
         self._own = self._again, self._copy, self._roomy, self._foreign
         kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
@@ -113,8 +112,8 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: Table, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
-        """Follow a plan from entry `at` of its op log on.
+    def engage(self, table: Any, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
+        """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in the format of exchange.h. ooms: as Attempts takes it.
         """

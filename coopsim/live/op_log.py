@@ -17,14 +17,14 @@ from coopsim.live import device as devices
 from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
-from coopsim.live.ledger import LiveLedger
+from coopsim.live.device import LiveLedger
+from coopsim.live.host_time import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD
-from coopsim.live.prices import timed
 from coopsim.live.tracked import Call, TrackedStorage
-from coopsim.live.written import Writers
+from coopsim.live.unseen import Writers
 from coopsim.record.observe import assemble, roles
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.device import Device
@@ -199,7 +199,9 @@ class StepRecorder(Recorder):
             # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
             # not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]
-            to.events.append(Op(number, str(func), self.where.phase(mutates_gradient=False), "", 0, reads, []))
+            entry.stream = self._stream()
+            phase = self.where.phase(mutates_gradient=False)
+            to.events.append(Op(number, str(func), phase, "", entry.stream, reads, []))
         if not self.decided:
             self._decide(inputs, results)
         return out

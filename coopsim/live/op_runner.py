@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from coopsim.live import device, drawn, refused
-from coopsim.live.operands import change, changes_only, elsewhere, on_device, result_bytes
+from coopsim.live import device, refused
+from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
-from coopsim.live.tracked import Call, Spec, TrackedStorage, TrackedStorages
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
+from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
-from coopsim.live.written import is_blank
 from coopsim.record.observe import effects
+from coopsim.record.observe.describe import COLLECTIVES
 
 
 class Ran(NamedTuple):
@@ -76,7 +77,7 @@ class OpRunner:
             values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
-        states = drawn.before(func, args, kwargs, device_type)
+        states = drawn_before(func, args, kwargs, device_type)
         call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
@@ -91,6 +92,8 @@ class OpRunner:
             residency.streams.made(created)
         for tracked in (*storages, *created):
             tracked.use(self._now)
+            if func._schema.name.startswith(COLLECTIVES):  # which may go on when the call has returned
+                tracked.pinned = True
         if call is not None:
             self._made(call, results, created)
         makes = call is not None and (call.writes or (created and is_blank(func)))
@@ -101,7 +104,7 @@ class OpRunner:
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
         versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
-            tracked.change()
+            tracked.version += 1
         made = [] if is_blank(call.func) else created  # made again, it may be other data
         call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
@@ -120,25 +123,14 @@ class OpRunner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: list[TrackedStorage | None],
-        states: drawn.Drawn | None,
+        states: Drawn | None,
     ) -> Call:
-        numbers = iter(inputs)
         named = effects.arguments(func, args, kwargs)
         tensors = on_device(self._residency.device_type, [named[name] for name in effects.mutated(func, named)])
-
-        def spec(tensor: torch.Tensor) -> Any:
-            here = tensor.device.type == self._residency.device_type and tensor.layout is torch.strided
-            return Spec(next(numbers), tensor) if here else tensor.detach().clone()
-
-        return Call(
-            func,
-            change(args, torch.Tensor, spec),
-            change(kwargs, torch.Tensor, spec),
-            reads=[(t, t.version) for t in dict.fromkeys(inputs) if t is not None],
-            mutates=list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None)),
-            drawn=states,
-            gradients=torch.is_grad_enabled(),
-        )
+        call = Call.of(func, args, kwargs, self._residency.device_type, inputs, states)
+        call.reads = [(t, t.version) for t in dict.fromkeys(inputs) if t is not None]
+        call.mutates = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
+        return call
 
     def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> int:
         """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from coopsim.base.types import Action, Role
 from coopsim.live.actions import Action as PlanAction
-from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
-from coopsim.live.host.plan_copies import copies_of
+from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, copies_of
 from coopsim.live.host_time import StepTime
 from coopsim.study.validate.values import TraceValues, Value
 from coopsim.trace import Trace
@@ -58,11 +57,9 @@ class Row:
     call: bool
     elements: list[int]
     func: Any = field(init=False)
-    idle: bool = field(init=False)  #: whether there is nothing to do but to run the op
 
     def __post_init__(self) -> None:
         self.func = self.entry.func
-        self.idle = not (self.look or self.find or self.call or self.before or self.copies or self.keep)
 
 
 class Plan:
@@ -107,7 +104,7 @@ class Plan:
         self._table: Any = None
 
     def table(self, make: Callable[[], Any]) -> Any:
-        """The rows as the observer reads them (observer_table.Table), made at the first call."""
+        """The rows as the observer reads them (observed.Table), made at the first call."""
         if self._table is None:
             self._table = make()
         return self._table

@@ -1,7 +1,7 @@
-"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/formats.md). Knows no torch.
+"""Plan files: recorded step signatures and their schedules, in a zip archive (docs/reference/files.md). Knows no torch.
 
-The plans that `live run` keeps for other starts of a script are such files, in the user's cache folder, each under all
-that it depends on.
+The plans that `live run` keeps for other starts of a script are such files, in the user's cache folder, each under a
+key: the program and its arguments, budget, card, settings and versions.
 """
 
 import hashlib
@@ -11,18 +11,16 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coopsim.base.files import replacing
+from coopsim.base.files import cache_folder, replacing
 from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
-from coopsim.live.plan_state import Candidate, NoPlan
-from coopsim.live.signatures import Signature
-from coopsim.phantom.build import cache_folder
+from coopsim.live.signatures import Candidate, NoPlan, Signature
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes
@@ -178,14 +176,17 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
 
 
 def place(*key: object) -> Path:
-    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr."""
+    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr.
+
+    Of the other files there, those that were used longest ago are removed, until no more than 64 are left, of 256 MiB.
+    """
     folder = cache_folder() / "plans"
     folder.mkdir(parents=True, exist_ok=True)
+    _trim(folder)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
 
 
-def trim(folder: Path) -> None:
-    """Remove the files that were used longest ago, until no more than 64 are left, of 256 MiB."""
+def _trim(folder: Path) -> None:
     found = []
     for file in folder.glob("*.plan"):
         with suppress(OSError):  # another process has removed it
@@ -195,3 +196,9 @@ def trim(folder: Path) -> None:
         left -= nbytes
         if i >= _MOST or left < 0:
             file.unlink(missing_ok=True)
+
+
+def mark_steady(path: str | Path) -> None:
+    """Let later starts follow the plans in this file as they are, as the script has failed in an arena."""
+    kept = load(path)
+    save(replace(kept, header=replace(kept.header, steady=True)), path)

@@ -1,26 +1,34 @@
 """Plans for the step signatures of a session: made for the budget, and replanned where steps took more than it.
 
 A *margin* is a number of bytes that a plan leaves of the budget. Steps that dispatch the same ops on the same sizes
-have one signature (signatures.py), whose `state` has its plan (plan_state.py).
+have one signature (signatures.py), whose `state` has its plan.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from coopsim.live import ladder
-from coopsim.live.arena.placed import Placed
-from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.arena.placed import Placed, PlacedPlans
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host.offloading import Offloading
+from coopsim.live.host.hosting import Offloading
 from coopsim.live.host_time import step_time
-from coopsim.live.ladder import Judgement, StepTook
+from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
 from coopsim.live.make import at_start
-from coopsim.live.parameters import PlanningParameters
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Chosen, Failure, Followed, Last, NoPlan, OnTrial, PlanState, Valid
-from coopsim.live.search import Found, Search
-from coopsim.live.signatures import Signature
+from coopsim.live.schedules import Found, Search
+from coopsim.live.signatures import (
+    Candidate,
+    Chosen,
+    Failure,
+    Followed,
+    Last,
+    NoPlan,
+    OnTrial,
+    PlanState,
+    Signature,
+    Valid,
+)
 from coopsim.simulate.policies import Policy
 
 
@@ -79,7 +87,8 @@ class Planning:
         if not self.varies:
             self.varies = True
             for signature in signatures:
-                self._remake(signature)
+                if isinstance(state := signature.state, Followed):
+                    self._move(signature, replace(state, plan=self._plan(signature, state.candidate)))
 
     # -- plans for signatures ------------------------------------------------------------------------------------------
 
@@ -189,11 +198,6 @@ class Planning:
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
         return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
-
-    def _remake(self, signature: Signature) -> None:
-        if isinstance(state := signature.state, Followed):
-            plan = self._plan(signature, state.candidate)
-            self._move(signature, replace(state, plan=plan))
 
     def _move(self, signature: Signature, state: PlanState) -> None:
         if state.plan is not None and state.plan is not signature.plan:

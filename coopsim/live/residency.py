@@ -1,29 +1,26 @@
 """Where each value of a step is: on the device, on the host, being copied, or nowhere, so that it has to be made again.
 
 A value is a version of a storage's bytes. To evict is to free the memory of a value that is on the host, or can be made
-again.
+again. A storage without memory keeps its identity, its size and its tensors' version counters, so the program and
+autograd's graph go on referring to it, and views of it can be made. Reading its data raises the error of errors.py.
 """
 
-from collections.abc import Iterable
-from enum import Enum, auto
+import ctypes
+from collections.abc import Callable
+from functools import cache
 
 import torch
 
-from coopsim.live import emptied
-from coopsim.live.host.area import HostArea
+from coopsim.live import observer
+from coopsim.live.device import LiveLedger
+from coopsim.live.errors import TRAP_TEXT, LiveError
+from coopsim.live.host.area import HostArea, LateEngines
 from coopsim.live.host.copies import Allocate, Copies, bytes_of
-from coopsim.live.ledger import LiveLedger
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
-from coopsim.record.observe.torch_private import DisableTorchDispatch
-
-
-class Where(Enum):
-    """Where a value is. HOST: there only, or on its way back."""
-
-    DEVICE = auto()
-    HOST = auto()
-    NOWHERE = auto()
+from coopsim.record.observe import torch_private
+from coopsim.record.observe.extension import NoExtensionError
+from coopsim.record.observe.torch_private import DisableTorchDispatch, set_error_of_reading, storage_at
 
 
 class Residency:
@@ -38,14 +35,8 @@ class Residency:
         #: Evicted tracked storages, by key, in order of eviction.
         self.evicted: dict[int, TrackedStorage] = {}
         self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
-        self.copies = Copies(area, self._streams_seen)
+        self.copies = Copies(area, self.streams or LateEngines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
-
-    def where(self, value: Value) -> Where:
-        """Where a value is."""
-        if self.memory_of(value) is not None:
-            return Where.DEVICE
-        return Where.HOST if self.on_host(value) else Where.NOWHERE
 
     def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
         """Count what was evicted and run again, and the bytes of a value that was sent to the host."""
@@ -95,9 +86,9 @@ class Residency:
             return
         if self.streams is not None:
             self.streams.guard(storage, tracked)
-        tracked.emptied()
+        tracked.evicted = True
         self.evicted[tracked.key] = tracked
-        emptied.empty(storage)
+        empty(storage)
         self.ledger.emptied(storage)
         self.evictions += 1
 
@@ -108,8 +99,9 @@ class Residency:
         if theirs is None:
             tracked.held[version] = storage
         elif tracked.evicted:
-            emptied.fill(theirs, storage)
-            tracked.filled()  # only now, so that it comes back however this is interrupted
+            fill(theirs, storage)
+            # Only now, so that it comes back however this is interrupted.
+            tracked.evicted, tracked.made_again = False, True
             self.evicted.pop(tracked.key, None)
             self.ledger.emptied(storage)
             self.ledger.filled(theirs)
@@ -123,22 +115,9 @@ class Residency:
     def move(self, storage: torch.UntypedStorage) -> None:
         """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
         with DisableTorchDispatch():
-            emptied.fill(storage, clone(storage))
-
-    def take_back(self, tracked: TrackedStorage) -> None:
-        """Take over a tracked storage that the observer has evicted."""
-        self.evicted[tracked.key] = tracked
-
-    def hand_over(self) -> None:
-        """Forget what is evicted, as the observer knows it from now on."""
-        self.evicted.clear()
+            fill(storage, clone(storage))
 
     # -- on the host -------------------------------------------------------------------------------------------------
-
-    def on_host(self, value: Value) -> bool:
-        """Whether a value is on the host only, or on its way back."""
-        tracked, version = value
-        return self.copies.has((tracked.number, version))
 
     def offload(self, value: Value, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
@@ -182,12 +161,56 @@ class Residency:
         if self.streams is not None:
             self.streams.end()
 
-    def _streams_seen(self) -> Iterable[torch.cuda.Stream]:
-        return self.streams.seen if self.streams is not None else ()
-
 
 def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """As storage.clone(), which `unseen` watches."""
     copied = torch.UntypedStorage(storage.nbytes(), device=storage.device)  # type: ignore[no-untyped-call]
     super(torch.UntypedStorage, copied).copy_(storage)
     return copied
+
+
+def check_storages() -> None:
+    """Raise LiveError for a torch whose storages cannot be emptied."""
+    try:
+        _swap()
+        _set_error()
+    except (NoExtensionError, OSError, AttributeError) as why:
+        raise LiveError(
+            f"coopsim.live needs a C++ compiler, or torch 2.12 or later built with CUDA, not {torch.__version__}: {why}"
+        ) from None
+
+
+def empty(storage: torch.UntypedStorage) -> None:
+    """Free a storage's memory, which makes it empty; its size stays what it is. `fill` gives it memory again."""
+    hole = storage_at(0, storage.device, storage.nbytes())
+    _swap()(storage, hole)
+    _set_error()(storage._cdata, TRAP_TEXT)
+
+
+def fill(storage: torch.UntypedStorage, source: torch.UntypedStorage) -> None:
+    """Swap the memory of two storages, so that `storage` gets that of `source`. Nothing is copied."""
+    _swap()(storage, source)
+
+
+@cache
+def _swap() -> Callable[[torch.UntypedStorage, torch.UntypedStorage], object]:
+    """What swaps the memory of two storages: PyTorch's own, or the observer's before 2.12.
+
+    Raises what `observer.load` raises.
+    """
+    if torch_private.has("torch.UntypedStorage._swap_data_ptr_"):
+        return torch.UntypedStorage._swap_data_ptr_  # type: ignore[attr-defined, no-any-return]
+    own = observer.load().coopsim_swap
+    return lambda a, b: own(ctypes.c_void_p(a._cdata), ctypes.c_void_p(b._cdata))
+
+
+@cache
+def _set_error() -> Callable[[int, str], None]:
+    """What sets the error of reading a storage: PyTorch's own, or the observer's in a build without CUDA.
+
+    Raises what `observer.load` raises.
+    """
+    if torch_private.has("torch._C._set_storage_data_ptr_access_error_msg"):
+        return set_error_of_reading
+    own = observer.load().coopsim_trap
+    return lambda address, text: own(ctypes.c_void_p(address), text.encode())

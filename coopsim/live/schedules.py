@@ -1,7 +1,8 @@
 """Finds the schedule of a recorded step in a budget: what to evict and recompute, and when. Knows no torch.
 
 The allocator chooses addresses itself, so a schedule that was found without addresses is good, too. Overhead is here
-the cost of the step with its recomputations, divided by its cost without: 1.1 is 10 % more time.
+the cost of the step with its recomputations, divided by its cost without: 1.1 is 10 % more time. Search seeks those
+that leave some of the budget unused.
 """
 
 import math
@@ -14,6 +15,7 @@ from coopsim.base.types import CoopsimError, InPlace, Outcome, Pinning, Role
 from coopsim.live.host.hosting import Hosting, copying
 from coopsim.live.host_time import step_time
 from coopsim.live.plan import HOLD
+from coopsim.live.signatures import Candidate
 from coopsim.simulate import allocators, metrics, policies
 from coopsim.simulate.allocators import Allocator
 from coopsim.simulate.options import ReplayOptions
@@ -159,7 +161,8 @@ def _sorted(held: Mapping[str, int]) -> dict[str, int]:
 def too_much(least: Least, others: int, budget: int) -> str:
     """Return one line which says that an op needs more than the budget, in bytes. others: bytes not the program's."""
     beside = f", {human(others)} of them for others than the program" if others else ""
-    return f"{least.op} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
+    what = "what the program may still read" if least.op == HOLD else least.op
+    return f"{what} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
 
 
 def explain(schedule: Schedule) -> str:
@@ -184,3 +187,65 @@ def _request(
     """One step of a recorded trace; arguments as of Request."""
     markers = frozenset(op for op, name in enumerate(trace.name) if name == HOLD)
     return PlanRequest(trace, policy, budget, allocator, _OPTIONS, addresses, spare=spare, markers=markers)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search: a candidate, or in one line why there is none.
+
+    too_much: no schedule can exist, as an op needs more than the budget.
+    """
+
+    candidate: Candidate | None
+    why: str = ""
+    too_much: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """What schedules are sought for: a step of `trace`, by a policy or its name, in `limit` bytes.
+
+    others: bytes of the limit that are not the program's. hosting: what schedules may use of the host. ops: that the
+    step dispatches to a GPU, 0 on the CPU. margin: bytes that the first schedule leaves of the limit.
+    """
+
+    trace: Trace
+    policy: Policy | str
+    limit: int
+    others: int = 0
+    hosting: Hosting | None = None
+    ops: int = 0
+    margin: int = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes for the program's storages."""
+        return self.limit - self.others
+
+    def too_much(self) -> str:
+        """Why no schedule can exist, in one line; "" if one may."""
+        needed = least(self.trace)
+        return too_much(needed, self.others, self.limit) if needed.nbytes > self.room else ""
+
+    def first(self) -> Found:
+        """A schedule that leaves the margin; if there is none, one that leaves nothing."""
+        if why := self.too_much():
+            return Found(None, why, too_much=True)
+        found = self.leaving(self.margin)
+        return found if found.candidate is not None or not self.margin else self.leaving(0)
+
+    def leaving(self, margin: int) -> Found:
+        """The cheaper of a schedule that leaves so many bytes, and one that leaves them only at ops that can.
+
+        The second is sought where the first does not exist, or is expensive.
+        """
+        if self.room <= margin:
+            return Found(None, "nothing is left of the budget")
+        schedule = find(self.trace, self.policy, self.room - margin, self.hosting, self.ops)
+        why = explain(schedule)
+        found = [] if why else [Candidate(margin, schedule)]
+        if margin and (why or found[0].cost > CHEAP):
+            spared = padded(self.trace, self.policy, self.room, margin, self.hosting, self.ops)
+            if spared is not None and not explain(spared):
+                found.append(Candidate(margin, spared))
+        return Found(min(found, key=lambda one: one.cost), "") if found else Found(None, why)

@@ -8,21 +8,24 @@ import time
 import weakref
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 from coopsim.base import budget as amounts
-from coopsim.live import device, emptied, observer, refused, stored
+from coopsim.live import device, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
+from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import ENOUGH, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
-from coopsim.live.ledger import LiveLedger
-from coopsim.live.parts import InParts
 from coopsim.live.planning import Planning
+from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
-from coopsim.live.step import Start, Step
+from coopsim.live.state import Spilling
+from coopsim.live.step import Parts, Start, Step
+from coopsim.live.stored import StoredPlans
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy
 from coopsim.trace.schedule import Schedule
@@ -38,10 +41,9 @@ class TrainingSession:
     PyTorch's own allocator does, and `no_arena` says why, if one was asked for. offload: plans may copy values to the
     host; None: only if the file's do. no_offload: why none may, the file's included. host_memory: bytes of the host
     that all copies may take, those of steps without a plan included; None: no limit. tries: steps may exceed a budget
-    in bytes, to find out by how much. stepped: called after each step that ended without an error. cached: `plan` is of
-    an earlier start of this program with these arguments, so what does not match is planned anew. background: first
-    plans are made, and the observer is compiled, while steps go on without them; else steps wait. keeps: plans are to
-    be kept for other starts of the program, that of its first step included.
+    in bytes, to find out by how much. stepped: called after each step that ended without an error. own: `plan` is
+    this program's with these arguments, of an earlier start and for later ones (StoredPlans). background: first plans
+    are made, and the observer is compiled, while steps go on without them; else steps wait.
 
     Raises LiveError for a PyTorch without what eviction needs, and for a plan that does not match the arguments.
     """
@@ -59,20 +61,19 @@ class TrainingSession:
         no_arena: str = "",
         tries: bool = False,
         stepped: Callable[[], None] = lambda: None,
-        cached: bool = False,
+        own: bool = False,
         host_memory: int | None = None,
         background: bool = False,
-        keeps: bool = False,
     ) -> None:
         self._is_share = memory is not None and amounts.is_share(memory)
         nbytes = amounts.parse(memory or "100%", 1 << 40)
         limit = nbytes if memory is not None and not self._is_share else None
-        emptied.check()
-        self._plan_file = stored.Loaded(plan, cached=cached) if plan is not None else None
-        if self._plan_file is not None:
-            limit = self._plan_file.limit(limit, share=self._is_share)
-            policy = self._plan_file.policy(policy)
-            offload = offload or self._plan_file.hosting
+        check_storages()
+        stored = StoredPlans(plan, own=own, arena=arena is not None) if plan is not None else None
+        if stored is not None:
+            limit = stored.limit(limit, share=self._is_share)
+            policy = stored.policy(policy)
+            offload = offload or stored.header.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._tries, self._stepped = tries, stepped
@@ -80,7 +81,7 @@ class TrainingSession:
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
         self.planning.offloading.memory_bytes = host_memory
-        self._lists = InParts()
+        self._lists = Parts()
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -88,9 +89,7 @@ class TrainingSession:
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self._is_share else ""
-        self._learner = Learner(
-            self.known, self.planning, self.ledger, share, plans=self._plans, cached=cached, keeps=keeps
-        )
+        self._learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
         self._pace = Pace()
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
@@ -132,7 +131,10 @@ class TrainingSession:
         assert step is not None
         peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
         try:
-            step.end(error)
+            try:
+                step.end(error)
+            finally:
+                step.end(error)  # does nothing, unless it was interrupted before it began
         finally:
             self._running, self._ended = None, step if step.entered and step.residency.left else None
             if step.entered:
@@ -145,7 +147,9 @@ class TrainingSession:
 
     def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
         self.totals.add(step.residency)
-        if step.state.planned or (not self._is_share and self.limit is not None):
+        state = step.state
+        known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
+        if self.limit is not None and (known or not self._is_share):
             self.totals.add_peaks(*(peaks or step.peaks()))
 
     def _learn(self, step: Step) -> None:
@@ -155,7 +159,7 @@ class TrainingSession:
         self._pace.ended(time.perf_counter_ns())
         try:
             if self._learner.learn(step):
-                self.totals.call_device(step.device_calls)
+                self.totals.device_calls = step.device_calls
         except DoesNotFit as failure:
             self._failure = failure
             raise
@@ -188,9 +192,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
-        plan_file, self._plan_file = self._plan_file, None
-        if plan_file is not None:  # only now, as the ops that the program uses exist
-            self._learner.take(plan_file, self._device_type)
+            self._learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
@@ -209,14 +211,13 @@ class TrainingSession:
 
     # -- plans and figures ---------------------------------------------------------------------------------------------
 
-    @property
-    def no_observer(self) -> str:
-        """Why every op of the latest step went through Python; "" if it did not."""
-        return "other dispatch modes see every op" if self._others_watch else self._why_none
-
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
         self._learner.save(path, command, self._device_type, arena=self._arena is not None)
+
+    def keep(self, command: str, *, over: bool) -> None:
+        """Keep plans for another start of the program, if that is asked for (Learner.keep)."""
+        self._learner.keep(command, self._device_type, arena=self._arena is not None, over=over)
 
     @property
     def all_validated(self) -> bool:
@@ -224,50 +225,49 @@ class TrainingSession:
         return self._learner.all_validated
 
     @property
-    def may_be_kept(self) -> bool:
-        """Whether plans are validated that were made in the background, and none is being made: they can be kept."""
-        return self._learner.may_be_kept
-
-    @property
     def limit(self) -> int | None:
         """The budget in bytes; None where there is none, and before the step is known that it is to be a share of."""
         return self.planning.limit
 
     @property
-    def policy(self) -> Policy | str:
-        """The policy by which steps are planned."""
-        return self.planning.policy
-
-    @property
-    def replans(self) -> int:
-        """The number of plans that were replaced because steps took more than the budget, or were not steady."""
-        return self.planning.replans
-
-    @property
-    def host_bytes(self) -> int:
-        """Bytes of the host's area for copies."""
-        return self.planning.offloading.area.nbytes
-
-    @property
-    def unplanned(self) -> str:
-        """Why the signature of the latest step has no plan, in one line; "" if it has one."""
-        return self.known.last.state.why if self.known.last else "no step has run"
+    def policy(self) -> str:
+        """The name of the policy by which steps are planned."""
+        return self.planning.policy if isinstance(self.planning.policy, str) else self.planning.policy.name
 
     def time(self) -> StepTime | None:
         """The predicted times of a step by the last signature's plan; None if it has none."""
         last = self.known.last
         return last.plan.time if last is not None and last.plan is not None else None
 
-    @property
-    def step_ns(self) -> int | None:
-        """The median time of the latest steps by this plan on a card; None if there are too few."""
-        took = self._pace.of(self.known.last.state.schedule) if self.known.last else []
-        return round(median(took)) if len(took) >= ENOUGH else None
-
-    @property
-    def prices(self) -> str:
-        """What the costs of the latest step signature's ops rest on, in one line; "" before one is known."""
-        return str(self.known.last.trace.header.get("cost_source", "")) if self.known.last else ""
+    def report(self) -> dict[str, Any]:
+        """The figures of all steps so far, under the keys that `Budget.report` describes."""
+        totals, time, last = self.totals, self.time(), self.known.last
+        took = self._pace.of(last.state.schedule) if last else []
+        return {
+            "budget_bytes": self.limit,
+            "steps": totals.steps,
+            "planned_steps": totals.planned_steps,
+            "peak_allocated_bytes": totals.peak_allocated_bytes,
+            "peak_reserved_bytes": totals.peak_reserved_bytes,
+            "evictions": totals.evictions,
+            "recomputes": totals.recomputes,
+            "deviations": totals.deviations,
+            "replans": self.planning.replans,
+            "device_calls": totals.device_calls,
+            "predicted_overhead": time.overhead if time else None,
+            "predicted_ns": time.row() if time else None,
+            "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
+            "prices": str(last.trace.header.get("cost_source", "")) if last else "",
+            "policy": self.policy,
+            "unplanned": last.state.why if last else "no step has run",
+            "deviated": totals.deviated,
+            "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
+            "no_arena": self.no_arena,
+            "offloads": totals.offloads,
+            "offloaded_bytes": totals.offloaded_bytes,
+            "host_bytes": self.planning.offloading.area.nbytes,
+            "no_offload": self.planning.offloading.why_not,
+        }
 
 
 def _forget_in_forks(found: "weakref.ref[TrainingSession]") -> None:

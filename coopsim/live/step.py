@@ -2,41 +2,98 @@
 
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py): it is expected, or the first ops
 tell it.
+
+PyTorch's optimizers update their tensors in parts where need be, so that no op of theirs reads all of them at once. One
+that works on lists (`foreach`, `fused`) makes a list for each device and type, and updates one after the other. It
+takes shorter lists as well. Each tensor is updated by itself, so its bits do not depend on the lists.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from ctypes import c_int64
 from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from coopsim.live import device
-from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
-from coopsim.live.cap import AllocatorCap, CachingCap
+from coopsim.live.cap import AllocatorCap, ArenaCap, CachingCap
+from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
-from coopsim.live.following import Following
+from coopsim.live.following import Deciding, Following, Recording
 from coopsim.live.host.spilled import Spilled
-from coopsim.live.ledger import LiveLedger
-from coopsim.live.mode import StepMode
+from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
-from coopsim.live.parts import IN_PARTS, InParts, Parts
 from coopsim.live.planning import Planning
-from coopsim.live.recording import Deciding, Recording
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
-from coopsim.live.spilling import Spilling
-from coopsim.live.state import Context, State
+from coopsim.live.state import Context, Spilling, State
 from coopsim.live.tracked import TrackedStorages
-from coopsim.live.undo import complete
 from coopsim.live.values import Values
-from coopsim.record.observe import effects
+from coopsim.record.observe import effects, torch_private
 
 _SPILLS = {"cuda"}  #: types of devices whose values may go to the host: to the CPU's there is nothing to gain
 _SMALL = 1 / 20_000  #: of the budget; smaller storages go to the host last
 _LISTS = 2  #: that an optimizer makes at a time, of temporaries, each as large as the one that it updates
+#: What PyTorch's optimizers call to sort their tensors by device and type.
+_GROUPED = "torch.optim.Optimizer._group_tensors_by_device_and_dtype"
+IN_PARTS = "in_parts"  #: in the header of a step's trace, whether its lists were short
+_PARTS = 16  #: of a list; its bytes divided by this are the most in a part, unless one tensor has more
+
+
+class Parts:
+    """Between `watch` and `forget`, the lists of all optimizers of this process are short.
+
+    without_plan: steps of a session that have no plan update in parts, as one had no room for whole lists.
+    """
+
+    def __init__(self) -> None:
+        self.without_plan = False
+        self._whole: Callable[..., Any] | None = None
+
+    def watch(self, needed: Callable[[int], bool] = lambda _nbytes: True) -> None:
+        """Replace what makes the lists. needed: whether they have to be short, given the bytes of one."""
+        self._needed = needed
+        self._whole = torch_private.get(_GROUPED)
+        torch_private.replace(_GROUPED, staticmethod(self._in_parts))
+
+    def forget(self) -> None:
+        """Restore it; does nothing if it is not replaced."""
+        if self._whole is not None:
+            torch_private.replace(_GROUPED, staticmethod(self._whole))
+            self._whole = None
+
+    def _in_parts(self, lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+        assert self._whole is not None
+        whole: dict[Any, Any] = self._whole(lists, with_indices)
+        if not self._needed(sum(t.nbytes for group, _ in whole.values() for t in group[0] if t is not None)):
+            return whole
+        found: dict[Any, Any] = {}
+        for key, (group, indices) in whole.items():
+            for a, b in _cut([tensor.nbytes for tensor in group[0]]):
+                found[_Key(key)] = [one[a:b] for one in group], indices[a:b]
+        return found
+
+
+class _Key(tuple[torch.device, torch.dtype]):
+    """A device and a type, of one part among several."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
+
+
+def _cut(sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """The parts, from one number of a tensor up to another."""
+    begin, nbytes, most = 0, 0, sum(sizes) // _PARTS
+    for i, size in enumerate(sizes):
+        if i > begin and nbytes + size > most:
+            yield begin, i
+            begin, nbytes = i, 0
+        nbytes += size
+    yield begin, len(sizes)
 
 
 @dataclass(frozen=True)
@@ -57,7 +114,7 @@ class Step:
     """A step in which ops are followed by plan, recorded, or run without a plan, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
-    that in reverse. device_type: "cuda" or "cpu". lists: which steps update in parts.
+    that in reverse. device_type: "cuda" or "cpu". lists: of optimizers, for all steps of a session.
     """
 
     def __init__(
@@ -68,7 +125,7 @@ class Step:
         arena: Arena | None,
         start: Start,
         observer: Observer | None,
-        lists: InParts,
+        lists: Parts,
     ) -> None:
         self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
         self._lists, self._start, self._observer = lists, start, observer
@@ -89,9 +146,8 @@ class Step:
         exits.enter_context(effects.on(device_type))
         ledger.count_peak()
         if planning.limit is not None:
-            parts = Parts(self._decide_parts)
-            exits.callback(complete, parts.forget)
-            parts.watch()
+            exits.callback(complete, self._lists.forget)
+            self._lists.watch(self._decide_parts)
         residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
         if self._cap is not None:
             self._cap.set()
@@ -179,7 +235,7 @@ class Step:
         if state.planned and state.signature is not None:
             return bool(state.signature.trace.header.get(IN_PARTS))
         if not self._context.room.holds_all_and(_LISTS * nbytes):
-            lists.had_to()
+            lists.without_plan = True
         self.in_parts = lists.without_plan
         return self.in_parts
 

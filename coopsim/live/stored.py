@@ -1,8 +1,11 @@
-"""Reads the step signatures of a plan file into this process, which has to have their ops and types.
+"""A program's plans at rest: which file has them, whether they match, and their ops and types in this process.
 
-A signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
+`live plan` exports such a file, and `--plan` imports it. `live run` keeps one in the user's cache for other starts. A
+signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,78 +15,94 @@ from coopsim.base.text import human
 from coopsim.live import device as devices
 from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
-from coopsim.live.host.hosting import Hosting
 from coopsim.live.op_log import LoggedOp, Shapes
-from coopsim.live.plan_state import NoPlan
-from coopsim.live.signatures import Signature
+from coopsim.live.plan_file import Header, PlanFile
+from coopsim.live.signatures import NoPlan, Signature
 from coopsim.record.observe.torch_private import OpOverload
 from coopsim.simulate.policies import Policy
 
 _DEFAULT = "foresight-offline"
+_NO_FILE = Header(0, "", 0, "", "")
 
 
-class Loaded:
-    """A plan file that was read. Raises LiveError if it is none, or has no plans; the methods, if it does not match.
+class StoredPlans:
+    """The plans of a program in a file (plan_file.py). Raises LiveError if it is none, or has no plans.
 
-    cached: it is this program's own of an earlier start, with the same arguments.
+    own: it lies in the user's cache, for other starts of this program with these arguments. It need not be there; what
+    does not match is planned anew; and it is written, by `keep`. The methods raise LiveError for any other that does
+    not match. arena: whether steps run in one, as those of an own file have to.
     """
 
-    def __init__(self, path: str, *, cached: bool = False) -> None:
-        self._path, self._cached = path, cached
-        self._file = plan_file.load(path)
-        self.others_bytes = self._file.header.others_bytes
-        if not self._file.header.budget_bytes:
-            raise LiveError(f"{path} has steps that were recorded, and no plan")
+    def __init__(self, path: str, *, own: bool = False, arena: bool = False) -> None:
+        self._path, self.own = path, own
+        self._held: list[tuple[int, bool]] = []  # the plans that the file has, as `keep` compares them
+        self._signatures: Sequence[Signature] = []
+        self.header = _NO_FILE
+        with suppress(LiveError) if own else nullcontext():
+            file = plan_file.load(path)
+            if not file.header.budget_bytes:
+                raise LiveError(f"{path} has steps that were recorded, and no plan")
+            if not own or file.header.arena == arena:
+                self.header, self._signatures = file.header, file.signatures
 
-    def limit(self, asked: int | None, *, share: bool) -> int:
+    def limit(self, asked: int | None, *, share: bool) -> int | None:
         """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's.
 
-        If cached, it is the plan's, also for a share.
+        If own, it is the plan's, also for a share.
         """
-        own = self._file.header.budget_bytes
-        if self._cached:
-            return own
-        if share or (asked is not None and asked < own):
+        planned = self.header.budget_bytes
+        if self.own:
+            return planned or asked
+        if share or (asked is not None and asked < planned):
             what = "a share" if share or asked is None else human(asked)
-            raise LiveError(f"{self._path} is a plan for {human(own)}, and the budget is {what}; leave --memory out")
-        return asked or own
+            raise LiveError(
+                f"{self._path} is a plan for {human(planned)}, and the budget is {what}; leave --memory out"
+            )
+        return asked or planned
 
-    @property
-    def hosting(self) -> Hosting | None:
-        """What the plans may use of the host; None: they do not offload."""
-        return self._file.header.hosting
-
-    def policy(self, asked: Policy | str) -> str:
+    def policy(self, asked: Policy | str) -> Policy | str:
         """The plan's policy, which plans steps of new signatures, too. LiveError if another was asked for."""
-        own = self._file.header.policy
-        if asked not in (_DEFAULT, own):
-            raise LiveError(f"{self._path} is a plan by {own}; leave --policy out")
-        return own
+        planned = self.header.policy
+        if planned and asked not in (_DEFAULT, planned):
+            raise LiveError(f"{self._path} is a plan by {planned}; leave --policy out")
+        return planned or asked
 
     def signatures(self, device: str) -> list[Signature]:
         """The step signatures in the file, with their schedules. LiveError if they are for another device.
 
-        If cached, none if they do not match.
+        If own, none if they do not match.
         """
-        try:
-            return self._matching(device)
-        except LiveError:
-            if not self._cached:
-                raise
-            return []
-
-    def _matching(self, device: str) -> list[Signature]:
-        if device != self._file.header.device:
-            raise LiveError(f"{self._path} is a plan for {self._file.header.device}, and this program is on {device}")
-        if self._cached and self._file.header.card != devices.card(device):
-            raise LiveError(f"{self._path} is a plan for {self._file.header.card}")
-        return [self._here(signature) for signature in self._file.signatures]
+        found: list[Signature] = []
+        with suppress(LiveError) if self.own else nullcontext():
+            if device != self.header.device:
+                raise LiveError(f"{self._path} is a plan for {self.header.device}, and this program is on {device}")
+            if self.own and self.header.card != devices.card(device):
+                raise LiveError(f"{self._path} is a plan for {self.header.card}")
+            found += [self._here(signature) for signature in self._signatures]
+        return found
 
     def _here(self, signature: Signature) -> Signature:
         state = signature.state
-        if isinstance(state, NoPlan) and not self._cached:
+        if isinstance(state, NoPlan) and not self.own:
             state = replace(state, stays=False)  # elsewhere steps may do better
         return replace(signature, op_log=_op_log_of(signature, self._path), state=state)
+
+    def has(self, signatures: Iterable[Signature]) -> bool:
+        """Whether the file has the plans of these signatures, and no others."""
+        return self._held == _plans_of(signatures)
+
+    def holds(self, signatures: Iterable[Signature]) -> None:
+        """Note that the file has the plans of these signatures."""
+        self._held = _plans_of(signatures)
+
+    def keep(self, file: PlanFile) -> None:
+        """Write the file for another start of the program. CoopsimError if that fails; what was there stays then."""
+        self.holds(file.signatures)
+        plan_file.save(file, self._path)
+
+
+def _plans_of(signatures: Iterable[Signature]) -> list[tuple[int, bool]]:
+    return [(id(one.state.schedule), one.state.stays) for one in signatures if not one.first]
 
 
 def _op_log_of(signature: Signature, file: str) -> list[LoggedOp]:

@@ -1,15 +1,16 @@
 """The storages of a running step, the versions of their contents, and the calls that made these."""
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
-from coopsim.live.drawn import Drawn
+from coopsim.live.operands import Drawn, change
 
 
 class TrackedStorage:
@@ -53,10 +54,6 @@ class TrackedStorage:
         self.touched = 0
         self.streams: set[Any] = set()
 
-    def pin(self) -> None:
-        """Keep the memory in place until the step is over, as the program knows its address."""
-        self.pinned = True
-
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """A context in which the memory is kept in place."""
@@ -69,30 +66,6 @@ class TrackedStorage:
     def use(self, now: int) -> None:
         """Note that an op uses it at this time, as a number of ops since the step began."""
         self.touched = max(self.touched, now)
-
-    def emptied(self) -> None:
-        """Note that its memory was freed."""
-        self.evicted = True
-
-    def filled(self) -> None:
-        """Note that it has memory again, of an op that was run again or of a copy."""
-        self.evicted, self.made_again = False, True
-
-    def stand_for(self, number: int) -> None:
-        """Note its number in the plan's trace."""
-        self.number = number
-
-    def take_version(self, version: int) -> None:
-        """Note which version of its bytes it has."""
-        self.version = version
-
-    def take_state(self, version: int, *, evicted: bool, pinned: bool) -> None:
-        """Take over the state that the observer knows."""
-        self.version, self.evicted, self.pinned = version, evicted, pinned
-
-    def change(self) -> None:
-        """Note that an op has changed its bytes, which makes the next version."""
-        self.version += 1
 
     def let_go(self) -> None:
         """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""
@@ -172,6 +145,30 @@ class Call:
     kept: Kept | None = None
     operands: list[TrackedStorage | None] = field(default_factory=list)
 
+    @classmethod
+    def of(
+        cls,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device_type: str,
+        operands: Iterable[TrackedStorage | None],
+        drawn: Drawn | None,
+    ) -> Self:
+        """A call as the program makes it now; what it reads and mutates is left to the caller.
+
+        operands: by position, the tracked storages of the tensors among its arguments that are on the device. drawn:
+        the states of the generators before it.
+        """
+        tracked = iter(operands)
+
+        def spec(tensor: torch.Tensor) -> Any:
+            here = tensor.device.type == device_type and tensor.layout is torch.strided
+            return Spec(next(tracked), tensor) if here else tensor.detach().clone()
+
+        kept = change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec) if kwargs else {}
+        return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled())
+
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
         """Enter what the call made, as it was followed by plan (`has_made`).
 
@@ -185,6 +182,13 @@ class Call:
         self.results, self.writes = results, writes
         for tracked, version in writes:
             tracked.makers[version] = self
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes to run it again, beside what it reads."""
+        read = {tracked for tracked, _ in self.reads}
+        changed = sum(tracked.nbytes for tracked in self.mutates)
+        return changed + sum(tracked.nbytes for tracked in self.results if tracked is not None and tracked not in read)
 
 
 class TrackedStorages:
@@ -229,3 +233,30 @@ class TrackedStorages:
         """Those whose storages the program still refers to, or of which a version is held."""
         self._there = [t for t in self._there if t.held or ((s := t.ref()) is not None and self.known(s) is t)]
         return self._there
+
+
+def calls_for(wanted: Iterable[Value], there: Callable[[Value], bool]) -> list[Call] | None:
+    """The calls that make these values, each after those that make what it reads; None if one has no call.
+
+    there: whether a value has not to be made, as it is on the device or on the host.
+    """
+    found: dict[Call, None] = {}
+    stack = [(value, False) for value in reversed(list(wanted))]
+    while stack:
+        value, ready = stack.pop()
+        if there(value):
+            continue
+        call = value[0].makers.get(value[1])
+        if call is None:
+            return None
+        if ready:
+            found[call] = None
+        elif call not in found:
+            stack.append((value, True))
+            stack += [(read, False) for read in reversed(call.reads)]
+    return list(found)
+
+
+def uses_of(calls: Iterable[Call]) -> Counter[Value]:
+    """How many of these calls read each value."""
+    return Counter(read for call in calls for read in call.reads)

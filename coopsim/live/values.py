@@ -12,15 +12,12 @@ from typing import Any
 
 import torch
 
-from coopsim.live import remaking
-from coopsim.live.attempts import Attempts
-from coopsim.live.drawn import Drawn
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
-from coopsim.live.operands import Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency, Where, clone
-from coopsim.live.room import Room
-from coopsim.live.tracked import Call, Spec, TrackedStorage, Value
+from coopsim.live.operands import Drawn, Repeats, change, on_device, repeats
+from coopsim.live.residency import Residency, clone
+from coopsim.live.room import Attempts, Room
+from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
@@ -41,7 +38,7 @@ class Values:
         missing = [value for value in wanted if self.residency.memory_of(value) is None]
         if not missing:
             return
-        calls = remaking.calls_for(missing, self._is_there)
+        calls = calls_for(missing, self._is_there)
         if calls is None:
             raise LiveError("a value was evicted that nothing in this step makes; please report this program")
         keep = {*protected, *(tracked for tracked, _ in missing)}
@@ -52,7 +49,8 @@ class Values:
 
     def _is_there(self, value: Value) -> bool:
         """Whether a value is on the device or on the host."""
-        return self.spilled.has(value) or self.residency.where(value) is not Where.NOWHERE
+        there = self.residency.memory_of(value) is not None or self.spilled.has(value)
+        return there or self.residency.copies.has((value[0].number, value[1]))
 
     def _fetched(self, value: Value, protected: Collection[TrackedStorage]) -> None:
         """Bring a value to the device that is there or on the host."""
@@ -67,12 +65,12 @@ class Values:
 
     def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
         """Run calls again, in this order, and let go of what only they read."""
-        uses, ours = remaking.uses_of(calls), set[Value]()
+        uses, ours = uses_of(calls), set[Value]()
         for call in calls:
             keep = {*protected, *(tracked for tracked, _ in call.reads)}
             for read in call.reads:
                 self._fetched(read, keep)
-            self.room.make(remaking.bytes_of(call), keep)
+            self.room.make(call.nbytes, keep)
             targets = [
                 w
                 for w in call.writes
@@ -93,8 +91,8 @@ class Values:
         plan, whose calls and held values are dropped.
         """
         evicted = [(tracked, tracked.version) for tracked in self.residency.left]
-        makeable = [value for value in evicted if remaking.calls_for([value], self._is_there)]
-        calls = remaking.calls_for(makeable, self._is_there)
+        makeable = [value for value in evicted if calls_for([value], self._is_there)]
+        calls = calls_for(makeable, self._is_there)
         if calls:
             self._run_all(calls, set(makeable), ())
         for tracked in storages:

@@ -8,12 +8,14 @@ this one (here.py).
 import os
 from pathlib import Path
 
+from coopsim.base.files import cache_folder
+from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles, wheel
 from coopsim.cards.card_file import is_one
 from coopsim.cards.errors import NoCudaTorchError, PhantomError
 from coopsim.cards.profiles import Profile
 from coopsim.phantom import build
-from coopsim.phantom.workspaces import Choice, by_rule
+from coopsim.phantom.workspaces import by_rule
 
 #: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
@@ -23,10 +25,10 @@ CARD = "COOPSIM_PHANTOM_CARD"
 __all__ = [
     "CARD",
     "ENDLESS",
-    "Choice",
     "NoCudaTorchError",
     "PhantomError",
     "Profile",
+    "WorkspaceChoice",
     "compiler_caches",
     "environment",
     "profiles",
@@ -39,7 +41,7 @@ def environment(
     total_bytes: int | None = None,
     limit: bool = True,
     devices: int = 1,
-    workspaces: Choice = "",
+    workspaces: WorkspaceChoice = "",
 ) -> dict[str, str]:
     """Return the variables under which a process sees the phantom GPU as a `card`, to be merged over os.environ.
 
@@ -88,4 +90,4 @@ def compiler_caches() -> dict[str, str]:
 
     Kernels that were chosen here, by modelled times, must not be found by runs on a real card.
     """
-    return {f"{name}_CACHE_DIR": str(build.cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}
+    return {f"{name}_CACHE_DIR": str(cache_folder() / name.lower()) for name in ("TORCHINDUCTOR", "TRITON")}

@@ -5,13 +5,13 @@ in csrc/, and so are some functions of the others; all other functions are stubs
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
 from importlib import resources
 from pathlib import Path
 
+from coopsim.base.files import cache_folder
 from coopsim.cards import wheel
 from coopsim.cards.errors import PhantomError
 from coopsim.phantom import compilers, functions
@@ -84,12 +84,6 @@ def compile_into(folder: Path, torch: wheel.Wheel, cc: str) -> None:
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def cache_folder() -> Path:
-    """Return the folder in which coopsim keeps compiled files: coopsim in $XDG_CACHE_HOME, or in ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "coopsim"
 
 
 def compiler() -> str:

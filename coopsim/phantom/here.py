@@ -13,17 +13,17 @@ from pathlib import Path
 
 from coopsim import phantom
 from coopsim.base.progress import note
+from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles
 from coopsim.cards.errors import PhantomError
 from coopsim.phantom import control
-from coopsim.phantom.workspaces import Choice
 
 #: Those that are for processes which the loader starts, and not for this one.
 _AT_START = ("LD_PRELOAD", "TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT")
 _ANEW = "start the process (a notebook's kernel) anew, and first call coopsim.phantom_gpu, or %load_ext coopsim"
 
 
-def phantom_gpu(card: str = "a100-80gb", *, limit: bool = False, workspaces: Choice = "") -> None:
+def phantom_gpu(card: str = "a100-80gb", *, limit: bool = False, workspaces: WorkspaceChoice = "") -> None:
     """Let PyTorch see a phantom GPU in this process: whole programs run, memory is as on the card, nothing is computed.
 
     To be called before `import torch`; in a notebook `%load_ext coopsim` does it. `coopsim.capture` then records

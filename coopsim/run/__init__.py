@@ -1,11 +1,11 @@
 """Run unmodified scripts on the phantom GPU: find their memory use and the smallest card, and record traces.
 
 The script runs in processes of its own (launch/). Each of them loads sitecustomize.py at its start, which calls
-launch/inside.py; that waits until the script imports torch, watches it (probes/), and writes a report when the
-process ends (process.py). A task (task.py) tells a process what else to do, and a plugin (launch/plugin.py) is code of
-another package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a
-run, words.py says it in words; smallest.py and largest.py search over many runs. gate/ holds a run to a limit,
-longrun/ replays what some of its steps asked for thousands of steps on, compile/ chooses what a compiled one saves.
+launch/inside.py; that waits until the script imports torch, watches it (probes/), and writes a report when the process
+ends (process.py). A task (task.py) tells a process what else to do, and a plugin (launch/plugin.py) is code of another
+package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a run,
+words.py says it in words; search.py is the search over many runs, of which smallest.py and largest.py are two. gate/
+holds a run to a limit, longrun/ replays what some of its steps asked for thousands of steps on.
 """
 
 import importlib

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from coopsim.base.types import CoopsimError
 from coopsim.run.report import Report
+from coopsim.run.search import SearchedRuns, SearchIsOver, edge
 
 _FASTER = 4  #: factor by which the stride grows, and by which the range is widened
 MOST = 1_000_000  #: the largest number that is tried
@@ -39,46 +40,44 @@ class _RefusedError(Exception):
 
 
 def search(
-    run: Callable[[int], Report],
+    runs: SearchedRuns[int],
     low: int,
     high: int,
-    tried: dict[int, Report],
     *,
     tolerance: float = 0.0,
     times: int = 0,
     widened: Callable[[int, int], None] = lambda _low, _high: None,
 ) -> Largest:
-    """Find the largest number with which `run` trains (outcome "ok"), assuming that it trains with all smaller ones.
+    """Find the largest number with which a script trains, assuming that it trains with all smaller ones.
 
     Both the number found and a larger one that fails have been run. They are neighbours, or differ by at most
     `tolerance` times the number found. If `high` trains, the range is widened to four times that, and if `low` does
     not, to a quarter of it: each at most `times` times, calling `widened(low, high)`. After a run that trains, the next
     number is where memory would be full if it continued to grow as it last did, but at least a growing stride further;
-    after one that fails, half way. Every run is added to `tried`, so that an interrupted search can be reported. A
-    CoopsimError of `run` is raised for a number within the given range, and ends the search outside of it (`refused`).
+    after one that fails, half way. A CoopsimError of a run is raised for a number within the given range, and ends the
+    search outside of it (`refused`). When the runs are over, what is known is returned.
     """
-    asked = range(low, high + 1)
-    ends = [low, high]
+    asked, ends, refused = range(low, high + 1), [low, high], ""
 
     def trains(n: int) -> bool:
         try:
-            tried[n] = run(n)
+            return runs.trains(n)
         except CoopsimError as e:
             if n in asked:
                 raise
             raise _RefusedError(str(e)) from None
-        return tried[n].outcome == "ok"
 
     def widen(end: int, to: int) -> None:
         ends[end] = to
         widened(*ends)
 
-    refused = ""
     try:
-        _search(trains, ends, tried, tolerance, times, widen)
+        _search(trains, ends, runs.tried, tolerance, times, widen)
     except _RefusedError as e:
         refused = str(e)
-    return Largest(ends[0], ends[1], tried, refused)
+    except SearchIsOver:
+        pass
+    return Largest(ends[0], ends[1], runs.tried, refused)
 
 
 def _search(
@@ -96,26 +95,29 @@ def _search(
             return
         down -= 1
         widen(0, max(1, bad // _FASTER))
-    before = good = ends[0]
-    stride, trained = max(1, good // 8), True
+    good = ends[0]
+    stride, grew = max(1, good // 8), (good, good)
+
+    def between(bad: int, good: int, last: int) -> int:
+        nonlocal stride, grew
+        if last != good:
+            stride = 1
+            return (good + bad) // 2
+        if good != grew[1]:
+            stride, grew = _FASTER * stride, (grew[1], good)
+        n = good + max(stride, _room(*grew, tried))
+        return n if n < bad else (good + bad) // 2 if bad in tried else bad - 1
+
+    def near(bad: int, good: int) -> bool:
+        return bad - good <= (max(1, int(tolerance * good)) if bad in tried else 1)
+
     while True:
-        if bad in tried:
-            if bad - good <= max(1, int(tolerance * good)):
-                return
-        elif good == ends[1]:
-            if times == 0 or good == MOST:
-                return
-            times -= 1
-            widen(1, min(_FASTER * good, MOST))
-            bad = ends[1] + 1
-        n = good + max(stride, _room(before, good, tried)) if trained else (good + bad) // 2
-        if trained and n >= bad:
-            n = (good + bad) // 2 if bad in tried else bad - 1
-        trained = trains(n)
-        if trained:
-            before, good, stride = good, n, _FASTER * stride
-        else:
-            bad, stride = n, 1
+        bad, good = edge(trains, bad, good, between, near=near)
+        if bad in tried or times == 0 or good == MOST:
+            return
+        times -= 1
+        widen(1, min(_FASTER * good, MOST))
+        bad = ends[1] + 1
 
 
 def _room(before: int, good: int, tried: dict[int, Report]) -> int:

@@ -40,12 +40,9 @@ class Report(ScriptFigures):
     the script used the GPU. `smallest_memory_bytes` is the smallest card's memory, context included, found by
     `fit_runs` runs; None if it was not searched for. In a job of `world_size` ranks, `ranks_per_node` of them per
     machine of `cards_per_node` cards, `ranks` holds a report of each rank that was run, and the other fields are those
-    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `pipeline` is the
-    number of ranks of the pipeline of which this was run as a stage (else 0), `alike` are the ranks that were not run
-    because they are taken to be like this one, `between` the ranks that were not run and lie between this one and the
-    next that was, which differs. `host_ran_out` says where and how the host's memory ran out, which ended the run, and
-    the figures are of what it did until then; "" if it did not. `replay` is the verdict on a long run
-    (longrun/verdict.py), if one was asked for.
+    of one of them: of those that ran out of memory, or else of all, the one that reserved most. `host_ran_out` says
+    where and how the host's memory ran out, which ended the run, and the figures are of what it did until then; "" if
+    it did not. `replay` is the verdict on a long run (longrun/verdict.py), if one was asked for.
     """
 
     command: list[str]
@@ -61,9 +58,6 @@ class Report(ScriptFigures):
     world_size: int = 1
     ranks_per_node: int = 1
     cards_per_node: int = 1
-    pipeline: int = 0
-    alike: tuple[int, ...] = ()
-    between: tuple[int, ...] = ()
     replay: dict[str, Any] | None = None
     interrupted: bool = False
     host_ran_out: str = ""

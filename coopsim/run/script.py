@@ -4,11 +4,13 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from coopsim import phantom
-from coopsim.base.types import Precision
+from coopsim.base.run_options import RunOptions
 from coopsim.record.observe.errors import CaptureError
 from coopsim.run.ranks import launcher
 
@@ -16,42 +18,37 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
 @dataclass(frozen=True)
-class Script:
+class Script(RunOptions):
     """A command that trains on a GPU, and the card to run it on, "" for the machine's own devices.
 
-    `memory_bytes` is the card's memory (None: what it has). `precision` is that of float32 products, "tf32" or "fp32"
-    (None: as the script has set it). `traceback`: print the traceback of an error. `output` is the file descriptor of
-    the script's stdout (None: our own); `quiet` discards its output. `world_size` is the number of ranks (None: as the
-    launcher in the command says, or no ranks), `ranks` which of them to run: "0,7" or "all" (None: rank 0).
-    `nccl_bytes` is what a communicator of NCCL takes of the card (None: as was published, ranks/job.py).
-    `variables` are set in its environment. `plugin` is the module of a plugin, code that runs in the script's processes
-    and is given `told` (launch/plugin.py); "" for none. `workspaces` is what cuDNN asks for on the phantom GPU
-    (phantom/workspaces.py). `steps` is the number of optimizer steps after which the script is ended (None: it ends by
-    itself). `masks` is what masks keep (observe/masks.py). `replay_steps`, `lengths`: judge it by a long run of so
-    many steps, of lengths as in that file (launch/longer.py). `watched`: whether its ops are seen, `explains`: whether
-    what memory holds is reported when it runs out (task.py).
+    `memory_bytes` is the card's memory (None: what it has). `traceback`: print the traceback of an error. `output` is
+    the file descriptor of the script's stdout (None: our own); `quiet` discards its output. `variables` are set in its
+    environment. `plugin` is the module of a plugin, code that runs in the script's processes and is given `told`
+    (launch/plugin.py); "" for none. `watched`: whether its ops are seen, `explains`: whether what memory holds is
+    reported when it runs out (task.py). With `replay_steps` or `lengths` it is judged by a long run (launch/longer.py).
     """
 
     command: tuple[str, ...]
     card: str = "a100-80gb"
     memory_bytes: int | None = None
-    precision: Precision | None = None
     traceback: bool = False
     output: int | None = None
     quiet: bool = False
-    world_size: int | None = None
-    ranks: str | None = None
-    nccl_bytes: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
     plugin: str = ""
     told: str = ""
-    masks: str = ""
-    workspaces: phantom.Choice = ""
-    steps: int | None = None
-    replay_steps: int | None = None
-    lengths: str = ""
     watched: bool = True
     explains: bool = True
+
+    @classmethod
+    def asked(cls, command: tuple[str, ...], options: Mapping[str, Any], **more: Any) -> "Script":
+        """Return a script with options from the command line or Python. Raises CoopsimError for bad lengths."""
+        if options.get("lengths"):
+            from coopsim.run.longrun.lengths import read
+
+            read(Path(options["lengths"]))
+            options = {**options, "lengths": str(Path(options["lengths"]).absolute())}
+        return cls(command, **options, **more)
 
     @property
     def profile(self) -> phantom.Profile:

@@ -13,6 +13,7 @@ from coopsim.run.launch.run import run
 from coopsim.run.memory import ENDLESS
 from coopsim.run.report import Report
 from coopsim.run.script import Script
+from coopsim.run.search import SearchedRuns, edge, ended
 
 #: cudaMalloc allocates multiples of this, in bytes.
 STEP = 2 << 20
@@ -26,16 +27,11 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
     with 2 MiB less. (With still less it may train again, as the caching allocator is not monotone.) `say` is called
     with a line per run.
     """
-
-    tried: dict[int, bool] = {}
-
-    def trains(nbytes: int) -> bool:
-        if nbytes not in tried:
-            report = run(script.with_memory(nbytes))
-            tried[nbytes] = report.outcome == "ok"
-            say(f"with {nbytes >> 20} MiB: {'trains' if tried[nbytes] else 'out of memory'}")
-        return tried[nbytes]
-
+    runs = SearchedRuns[int](
+        lambda nbytes: run(script.with_memory(nbytes)),
+        lambda nbytes, said: say(f"with {nbytes >> 20} MiB: {ended(said, taken=False)}"),
+    )
+    trains = runs.trains
     again = 0
     if first.compiled_graphs:
         # The first run may have compiled kernels that later runs find in the cache. Meanwhile Python's garbage
@@ -65,7 +61,7 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
             found, _ = smallest(trains, first.context_bytes, found - STEP)
         else:
             break
-    return found, again + len(tried)
+    return found, again + len(runs.tried)
 
 
 def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
@@ -75,19 +71,25 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
     With a good `guess` it takes two calls, without one the logarithm of the distance between the bounds.
     """
     failing, fitting = (low - 1) // STEP, -(-high // STEP)
-    asked, stride = 0, 1
-    at = min(max(guess // STEP, failing + 1), fitting - 1) if guess else (failing + fitting) // 2
-    near = guess is not None
-    while fitting - failing > 1:
+    asked, stride = 0, 0
+
+    def trains(at: int) -> bool:
+        nonlocal asked
         asked += 1
-        if fits(at * STEP):
-            fitting, toward = at, -1
-        else:
-            failing, toward = at, 1
-        at = at + toward * stride if near else (failing + fitting) // 2
-        stride *= 2
-        if not failing < at < fitting:
-            near, at = False, (failing + fitting) // 2
+        return fits(at * STEP)
+
+    def between(bad: int, good: int, last: int) -> int:
+        nonlocal stride
+        if guess and not asked:
+            return min(max(guess // STEP, bad + 1), good - 1)
+        stride = 2 * stride or 1
+        at = last + (stride if last == bad else -stride)
+        if guess and bad < at < good:
+            return at
+        stride = good - bad  # no longer near the guess
+        return (bad + good) // 2
+
+    _, fitting = edge(trains, failing, fitting, between)
     return fitting * STEP, asked
 
 

@@ -4,30 +4,28 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
-from coopsim.base.types import Precision
+from coopsim.base.run_options import InProcess
 
 FOLDER, TASK = "COOPSIM_SCRIPT_FOLDER", "COOPSIM_SCRIPT_TASK"
+NEEDS_OTHERS = "needs-ranks"  #: a file in FOLDER, where a rank ran alone that cannot
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched. `precision`
-    is that of float32 products (None: as the script has set it).
+class Task(InProcess):
+    """What a process is to do. `card` is "" on the machine's own devices, where nothing is watched.
 
     `snapshot`, `trace`, `requests` and `step_requests` are files to write, "" for none; they exclude each other.
 
     The trace has `steps` steps, after `warmup` ones, and names `command` as what it was made with. `ranks` is "" unless
-    the process is a rank of a job, `rank` of `world`: "alone", "together" with the others, or a "stage" of `pipeline`,
-    which exchanges objects with the stages `present` in the folder `messages` (ranks/messages.py). `plugin` is a module
-    with a PLUGIN (launch/plugin.py), which is called with `told` once torch is imported; what the plugin's `end`
-    returns goes into the report. `explains` is off where running out of memory is expected: then what was alive at that
-    moment is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
-    itself. `masks` is what masks keep (observe/masks.py). `watched` is off where no op is to be seen: only peaks,
-    steps and what the allocator says are reported then, and data on the device are zeros.
+    the process is a rank of a job, `rank` of `world`: "alone", or "together" with the others. `plugin` is a module with
+    a PLUGIN (launch/plugin.py), which is called with `told` once torch is imported; what the plugin's `end` returns
+    goes into the report. `explains` is off where running out of memory is expected: then what was alive at that moment
+    is not reported. `ends_after` is the number of optimizer steps after which the script is ended; 0: it ends by
+    itself. `watched` is off where no op is to be seen: only peaks, steps
+    and what the allocator says are reported then, and data on the device are zeros.
     """
 
     card: str
-    precision: Precision | None = None
     snapshot: str = ""
     trace: str = ""
     requests: str = ""
@@ -39,13 +37,9 @@ class Task:
     ranks: str = ""
     rank: int = 0
     world: int = 1
-    pipeline: tuple[int, ...] = ()
-    present: tuple[int, ...] = ()
-    messages: str = ""
     plugin: str = ""
     told: str = ""
     explains: bool = True
-    masks: str = ""
     ends_after: int = 0
     watched: bool = True
 

@@ -76,7 +76,7 @@ def summary(schedule: "Schedule") -> dict[str, Any]:
     free bytes at the same moments. All three need addresses. base_cost_ns: cost of all steps without recomputation.
     planned_steps, planning_ns, lost_cost_ns: of a policy that plans; steps that went by plan, wall-clock time of making
     plans, cost of steps that were begun anew. torch, alloc_conf, driver, peak_reserved_bytes, alloc_retries: of the
-    allocator cuda-caching. link to fetched_bytes: of policies that offload (docs/offload.md); stall_ns is what ops and
+    allocator cuda-caching. link to fetched_bytes: of policies that offload (docs/simulate.md); stall_ns is what ops and
     allocations waited for copies, which is in total_cost_ns and in the overhead.
     """
     h = schedule.header

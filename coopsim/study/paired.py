@@ -28,8 +28,8 @@ class PolicyComparison:
 
     difference: of `first` from `second`, negative where the first costs less; low, high: its interval. overhead_first,
     overhead_second: over the same replays, those where both fit. both, only_first, only_second, neither: how many
-    budgets fit whom. unpaired: replays of one without a counterpart, which are left out. traces: a row per trace with
-    the same figures. NaN where no budget fits both.
+    pairs of replays fit whom. unpaired: replays of one without a counterpart, which are left out. traces: a row per
+    trace with the same figures. NaN where no budget fits both.
     """
 
     first: str
@@ -50,7 +50,7 @@ class PolicyComparison:
     def _rows(self) -> list[tuple[str, str]]:
         n, tried = len(self.traces), self.both + self.only_first + self.only_second + self.neither
         with_pairs = int(self.traces["both"].gt(0).sum())
-        rows = [("both fit", f"{self.both} of {tried} budgets, in {with_pairs} of {n} trace{'s' * (n > 1)}")]
+        rows = [("both fit", f"{self.both} of {tried} replays, in {with_pairs} of {n} trace{'s' * (n > 1)}")]
         if self.both:
             interval = f"{self.confidence:.0%} interval {self.low:+.2f} to {self.high:+.2f}"
             few = f"; of {with_pairs} trace{'s' * (with_pairs > 1)}, it says little of others"

@@ -62,8 +62,8 @@ class TraceBuilder:
     ) -> OpId:
         """The next op of the program. `temporaries` are the bytes that it allocates and frees inside.
 
-        `requests` is the order in which it asks for them and for what it creates (docs/formats.md). `peers`: of a
-        collective, the ranks that it is among.
+        `requests` is the order in which it asks for them and for what it creates (docs/reference/files.md). `peers`: of
+        a collective, the ranks that it is among.
         """
         row = locals()
         del row["self"]

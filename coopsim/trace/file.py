@@ -1,6 +1,6 @@
 """Traces as files: Parquet + zstd, one row per record (storages, then ops and frees in program order).
 
-The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/formats.md has the columns.
+The provenance header is JSON in the Parquet metadata, under the key `coopsim`. docs/reference/files.md has the columns.
 """
 
 import json
@@ -158,7 +158,10 @@ def read_parquet(path: str | Path, what: str) -> tuple[pa.Table, dict[str, Any]]
         with pq.ParquetFile(path) as source:  # read_table would import pandas, half a second
             table = source.read()
     except (pa.ArrowException, OSError) as e:
-        raise TraceError(f"{path}: not a {what} file ({str(e).splitlines()[0]})") from None
+        with open(path, "rb") as file:
+            is_pickle = file.read(1) == b"\x80"  # of protocol 2 or newer, as PyTorch's snapshots are
+        why = "a pickle; import a memory snapshot first: coopsim import torch-snapshot" if is_pickle else str(e)
+        raise TraceError(f"{path}: not a {what} file ({why.splitlines()[0]})") from None
     try:
         header = json.loads((table.schema.metadata or {})[b"coopsim"])
     except (KeyError, ValueError):

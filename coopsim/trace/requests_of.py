@@ -90,7 +90,7 @@ class _Request(NamedTuple):
 
 
 def _performed(trace: Trace) -> Iterator[_Request]:
-    """The recorded steps once, in the order in which memory was taken and given back (docs/formats.md, `requests`).
+    """The recorded steps once, in the order of what they asked for (docs/reference/files.md, `requests`).
 
     What is there at the start is not taken. Where a trace does not give the order, an op takes what it creates, then
     its temporaries, which it gives back at once.

@@ -119,7 +119,7 @@ class Schedule:
         return int(self.header["peak_bytes"])
 
     def save(self, path: str | Path) -> None:
-        """Write it as a file (docs/formats.md), whole or not at all. CoopsimError if that cannot be done."""
+        """Write it as a file (docs/reference/files.md), whole or not at all. CoopsimError if that cannot be done."""
         save(self, path)
 
     def fragmentation(self) -> DataFrame:
@@ -247,7 +247,7 @@ def load_any(name: str | Path) -> Any:
 
 
 def save(schedule: Schedule, path: str | Path) -> None:
-    """Write the schedule as Parquet (docs/formats.md), atomically."""
+    """Write the schedule as Parquet (docs/reference/files.md), atomically."""
     columns = {
         "seq": arrow(np.arange(len(schedule), dtype=np.int64)),
         "action": pa.DictionaryArray.from_arrays(arrow(schedule.action.astype(np.int8)), pa.array(_ACTIONS)),

@@ -37,7 +37,7 @@ _TABLES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """One recorded sequence of training steps: three tables (docs/formats.md), column by column.
+    """One recorded sequence of training steps: three tables (docs/reference/files.md), column by column.
 
     storages: `bytes`, `role` (strings of types.Role), `alive_at_start`, `becomes` (at the end of the last step this
     storage is what the named storage is at the start of the first; itself for one that is kept; -1: it dies).

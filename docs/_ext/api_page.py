@@ -1,4 +1,4 @@
-"""Write docs/api.md, the public Python calls from their docstrings: `python docs/_ext/api_page.py`."""
+"""Write docs/reference/python.md, the public Python calls from their docstrings: `python docs/_ext/api_page.py`."""
 
 import functools
 import inspect
@@ -12,7 +12,7 @@ from typing import Any
 import coopsim
 from coopsim.base.files import replacing
 
-PAGE = Path(__file__).parent.parent / "api.md"
+PAGE = Path(__file__).parent.parent / "reference" / "python.md"
 CALLS = (
     "load",
     "capture",
@@ -30,7 +30,7 @@ CALLS = (
     "fit",
     "cuda_caching",
 )
-CLASSES = ("Trace", "Schedule", "Policy")
+CLASSES = ("Trace", "Schedule", "Policy", "EvictionPolicy", "Memory")
 _HEAD = """# Python API
 
 Everything that a script or a notebook needs is in `coopsim` itself. `import coopsim` imports nothing else; each name
@@ -47,17 +47,26 @@ table = coopsim.sweep([trace], ["coop", "dtr-oneflow"], ["90%", "60%"], band=3, 
 ```
 
 Calls that cannot work raise `coopsim.CoopsimError`, with one line that says why. Running out of memory is an
-outcome, not an error. In a notebook, traces and schedules are shown as tables. This page is made from the docstrings
-by `docs/_ext/api_page.py`; the modules beneath are in the [reference](reference/python.md), words and units in the
-[glossary](how-it-works.md#glossary).
+outcome, not an error. In a notebook, traces and schedules are shown as tables. `coopsim.live` is on [its
+page](../live.md). Words and units are in the [glossary](../how-it-works.md#glossary). This page is made from
+the docstrings by `docs/_ext/api_page.py`; what it does not name is private.
 """
 
 
 def page() -> str:
     """The page."""
     calls = [_entry(f"coopsim.{name}", _target(name)) for name in CALLS]
-    classes = [_class(f"coopsim.{name}", getattr(coopsim, name)) for name in CLASSES]
+    classes = [_class(*_named(name)) for name in CLASSES]
     return "\n".join([_HEAD, "## Calls\n", *calls, "## Values\n", *classes]).rstrip() + "\n"
+
+
+def _named(name: str) -> tuple[str, type]:
+    """A class with its title. `Memory` is made by replays only, and has no public name."""
+    if name == "Memory":
+        from coopsim.simulate.replay.user_memory import Memory
+
+        return "memory, as a policy sees it", Memory
+    return f"coopsim.{name}", getattr(coopsim, name)
 
 
 def _target(name: str) -> Any:

@@ -1,5 +1,6 @@
 """Draws flow.png, greedy.png and window.png of docs/how-it-works.md: `python docs/images/draw.py`."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from matplotlib.patches import Rectangle
 from coopsim.base.types import Action
 from coopsim.simulate.policies import find
 from coopsim.simulate.replay import replay
-from coopsim.study.figures import save, strips, style
-from coopsim.study.figures.strips import Frame, StripBlock
+from coopsim.study.figures import save, style
 from coopsim.trace.synth import make
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "notebooks"))
+import strips  # noqa: E402
+from strips import Frame, StripBlock  # noqa: E402
+
 MIB = 1 << 20
 TRACE = make("synth:holes:4")  # cheap and expensive layers in turn, then a wide one, tensor 9
 LABELS = {0: "input", 9: "wide"} | {k: f"{'c' if k % 2 else 'E'}{(k + 1) // 2}" for k in range(1, 9)}

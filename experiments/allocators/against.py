@@ -6,7 +6,7 @@ for an arena of the budget, on which smallest card is it served, request by requ
 so replays are those of figures/overhead.toml: ten steps, at 11 budgets within 2.5 % of the peak around half of it. The
 cards are of one budget, the nearest to half that fits, as finding them takes longest.
 
-    python -m experiments.allocators.against [MODEL ...]    writes expected/against.csv and docs/policies-measured.md
+    python -m experiments.allocators.against [MODEL ...]    writes expected/against.csv, its sums in docs/policies.md
 
 About half an hour on one core. The rows of models that are not named are kept.
 """
@@ -28,17 +28,15 @@ from coopsim.study.sweep.grid import Point
 from coopsim.trace import Trace
 from coopsim.trace.requests_of import of_schedule
 from experiments.common import arguments
-from experiments.common.pages import DOCS, wrapped, write_section
+from experiments.common.pages import wrapped, write_section
 
 HERE = Path(__file__).parents[1]
 TRACES = HERE.parent / "traces"
 MODELS = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", "spos", "gpt3-2.7b")
 POLICIES = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight")
 TORCH = "2.15.0"
-NAMES = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
 BAND = 11
 EXPECTED = HERE / "expected" / "against.csv"
-PAGE = DOCS / "policies-measured.md"
 
 
 def points(grid: Grid, policy: str) -> list[Point]:
@@ -102,58 +100,18 @@ def main(models: list[str]) -> None:
             df = pd.concat([parts[name] for name in MODELS if name in parts])
             df.to_csv(EXPECTED, index=False, float_format="%.5f")
     section = text(pd.read_csv(EXPECTED))
-    write_section("against", section, PAGE)
+    write_section("against", section)
     print(section)
 
 
 def text(df: pd.DataFrame) -> str:
-    """The page's tables: one row per model."""
-    heads = "| model | " + " | ".join(NAMES) + " |"
-    rule = "| --- |" + " --- |" * len(POLICIES)
-    lines = [
-        "Overhead at half memory, in %, in an arena → on PyTorch's caching allocator (ten steps, 11 budgets within"
-    ]
-    lines += [
-        "2.5 % of the peak, mean ± standard deviation, and how many of them fit where not all do):",
-        "",
-        heads,
-        rule,
-    ]
-    for model in MODELS:
-        parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
-        cells = [f"{_band(g, 'arena')} → {_band(g, 'caching')}" for g in parts]
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    lines += ["", "How much larger than the arena a card must be that serves the arena's schedule request by request,"]
-    lines += ["in %, with default settings / with `expandable_segments:True` (the budget nearest to half that fits):"]
-    lines += ["", heads, rule]
-    for model in MODELS:
-        parts = [df[(df.trace == model) & (df.policy == p)] for p in POLICIES]
-        lines.append(f"| {model} | " + " | ".join(map(_cards, parts)) + " |")
+    """How many replays happened as predicted."""
     cards = df[["card_default_confirmed", "card_expandable_confirmed"]].stack().dropna()
-    predicted, requests = int(df.as_predicted.sum()), int(df.requests.sum())
-    lines += [
-        "",
-        f"torch {TORCH}: {predicted} of {len(df)} replays on the caching allocator happen on the real one exactly as "
-        f"predicted ({requests:,} requests); it confirms {int(cards.sum())} of {len(cards)} smallest cards.",
-    ]
-    return wrapped("\n".join(lines))
-
-
-def _band(group: pd.DataFrame, where: str) -> str:
-    fits = group[group[where] == "ok"]
-    if not len(fits):
-        return "does not fit"
-    some = f" ({len(fits)} of {len(group)})" if len(fits) < len(group) else ""
-    overhead = 100 * (fits[f"{where}_overhead"] - 1)
-    return f"{overhead.mean():.0f} ± {overhead.std(ddof=0):.0f}{some}"
-
-
-def _cards(group: pd.DataFrame) -> str:
-    found = group[group.card_default.notna()]
-    if not len(found):
-        return "-"
-    (row,) = found.itertuples()
-    return " / ".join(f"{100 * (card / row.budget_bytes - 1):.1f}" for card in (row.card_default, row.card_expandable))
+    return wrapped(
+        f"With torch {TORCH}, {int(df.as_predicted.sum())} of {len(df)} replays on the caching allocator happen on the "
+        f"real one exactly as predicted ({int(df.requests.sum()):,} requests). It confirms {int(cards.sum())} of "
+        f"{len(cards)} smallest cards."
+    )
 
 
 if __name__ == "__main__":

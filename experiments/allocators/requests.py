@@ -1,6 +1,6 @@
 """What each allocator reserves for the requests of the recorded traces, without eviction.
 
-python -m experiments.allocators.requests    writes expected/allocators.csv and a table of docs/allocators-planned.md
+python -m experiments.allocators.requests    writes expected/{allocators,originals}.csv, a table of docs/allocators.md
 """
 
 from pathlib import Path
@@ -21,7 +21,6 @@ DENSE = ("resnet-50", "inception-v3", "unet", "swin-t", "bert-large", "bilstm", 
 DYNAMIC = ("spos", "moe")
 STEPS = 5
 SERVED = HERE.parent / "tests/data/proof"  #: traces that have changed since STAlloc's program served them
-PAGE = HERE.parent / "docs" / "allocators-planned.md"
 MIB = 1 << 20
 
 #: A row an allocator: those of SERVING with their defaults, and settings that change what they do. The rules of
@@ -58,53 +57,39 @@ def row(name: str, allocator: str, requests: Requests, found: Result) -> dict[st
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A row a trace: the lower bound, and each allocator's reserved memory above it; then its own fragmentation."""
+    """A row per trace: the lower bound, and each allocator's reserved memory above it."""
     names = list(dict.fromkeys(table.allocator))
-    fragmentation = ["", "Fragmentation in %, each as its authors define it (above):", ""]
-    fragmentation += [f"| trace | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    for trace, part in table.groupby("trace", sort=False):
-        fragmentation.append(f"| {trace} | {' | '.join(f'{100 * x:.2f}' for x in part.fragmentation)} |")
     lines = [f"| trace | lower bound, MiB | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for trace, part in table.groupby("trace", sort=False):
         bound = int(part.lower_bound.iloc[0])
         cells = [f"{100 * (reserved / bound - 1):.2f}" for reserved in part.peak_reserved]
         lines.append(f"| {trace} | {bound / MIB:.0f} | {' | '.join(cells)} |")
-    return "\n".join(lines + fragmentation)
+    return "\n".join(lines)
 
 
-def beside_originals() -> str:
+def beside_originals() -> pd.DataFrame:
     """Eight streams under the released programs of STAlloc (expected/stalloc.csv) and GMLake, PyTorch's, and ours.
 
-    The released planner's height is of two steps, its allocator's peak of three steps (SPOS and the mixture of experts:
-    five), of which two were planned, in the best of the settings that were tried. GMLake's is ours, which equals it.
+    Reserved memory above the bound in %. `stalloc_plan` is the released planner's height, of two steps; `stalloc` its
+    allocator's peak of three steps (SPOS and the mixture of experts: five), of which two were planned, in the best of
+    the settings that were tried. GMLake's is ours, which equals it; `planned` plans two steps.
     """
     theirs = pd.read_csv(HERE / "expected" / "stalloc.csv").set_index("trace")
-    head = [
-        "stream",
-        "bound, MiB",
-        "PyTorch",
-        "PyTorch, expandable",
-        "GMLake",
-        "STAlloc: plan",
-        "STAlloc",
-        "`planned:release`",
-        "`planned`, 2 steps",
-    ]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    runs = [
-        *list(SERVING.values())[:3],
-        lambda requests: release.run(requests, release.ReleaseSettings(reuse=True)),
-        lambda requests: planned.run(requests, LayoutOptions(steps=2)),
-    ]
+    runs = {
+        **dict(list(SERVING.items())[:3]),
+        "planned:release": lambda requests: release.run(requests, release.ReleaseSettings(reuse=True)),
+        "planned": lambda requests: planned.run(requests, LayoutOptions(steps=2)),
+    }
+    rows = []
     for name, row in theirs.iterrows():
         as_served = (SERVED / f"{name}.parquet").exists()
         requests = requests_for(str(name), SERVED) if as_served else requests_for(str(name))
         bound = requests.peak_bytes(512)
-        stock, expandable, lake, rules, ours = (100 * (run(requests).peak_reserved / bound - 1) for run in runs)
-        released = 100 * (row.plan_height / row.plan_bound - 1), 100 * (row.device_bytes / bound - 1)
-        cells = [f"{value:.2f}" for value in (stock, expandable, lake, *released, rules, ours)]
-        lines.append(f"| {name} | {bound / MIB:.0f} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        above = {name: 100 * (run(requests).peak_reserved / bound - 1) for name, run in runs.items()}
+        above["stalloc_plan"] = 100 * (row.plan_height / row.plan_bound - 1)
+        above["stalloc"] = 100 * (row.device_bytes / bound - 1)
+        rows.append({"stream": name, "bound_mib": round(bound / MIB)} | {k: round(v, 2) for k, v in above.items()})
+    return pd.DataFrame(rows)[["stream", "bound_mib", *list(runs)[:3], "stalloc_plan", "stalloc", *list(runs)[3:]]]
 
 
 def main() -> None:
@@ -118,8 +103,8 @@ def main() -> None:
     table = pd.DataFrame(rows)
     table.to_csv(HERE / "expected" / "allocators.csv", index=False)
     print(markdown(table))
-    write_section("allocators", markdown(table), PAGE)
-    write_section("originals", beside_originals(), PAGE)
+    write_section("allocators", markdown(table))
+    beside_originals().to_csv(HERE / "expected" / "originals.csv", index=False)
 
 
 if __name__ == "__main__":

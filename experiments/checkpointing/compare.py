@@ -1,4 +1,4 @@
-"""Plain gradient checkpointing beside the policies in the same memory: what docs/checkpointing.md shows.
+"""Plain gradient checkpointing beside the policies in the same memory: what docs/policies.md shows.
 
     python -m experiments.checkpointing.compare    writes expected/checkpointing.csv and the tables; figures draws it
 
@@ -42,7 +42,6 @@ BUDGETS = tuple(f"{r}%" for r in range(100, 10, -5))
 TORCH = "2.15.0"
 GRANULE, MIB = 512, 1 << 20
 OUT = ROOT / "out" / "checkpointing"
-PAGE = ROOT / "docs" / "checkpointing.md"
 
 
 def recorded(model: str, blocks: int) -> Path:
@@ -123,26 +122,19 @@ def replayed(model: str, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def markdown(df: pd.DataFrame) -> str:
-    """A row a checkpointed step: its memory and cost, and what the policies cost in the same memory."""
+    """A row per step with half or all blocks checkpointed: its memory, its cost, what policies cost in that memory."""
     rows = []
     for point in df[(df.what == CHECKPOINTING)].itertuples():
         plain = df[(df.trace == point.trace) & (df.what == CHECKPOINTING)].iloc[0]
         sizes = f"{point.memory_bytes / GIB:.2f} ({point.memory_bytes / plain.live_bytes:.0%})"
         row = [point.trace, f"{point.blocks:.0f} of {BLOCKS[point.trace]}", sizes, f"{point.card_bytes / GIB:.2f}"]
-        if point.blocks == 0:
-            rows.append([*row, *["-"] * (1 + len(POLICIES))])
+        if point.blocks not in (BLOCKS[point.trace] / 2, BLOCKS[point.trace]):
             continue
         same = df[(df.trace == point.trace) & (df.blocks == point.blocks)].set_index("what")
         rows.append([*row, f"**{100 * (point.overhead - 1):.1f}**", *(_cell(same.loc[p]) for p in POLICIES)])
     names = ("DTR", "DTE", "Coop", "Thrift", "Foresight")
     head = ["model", "checkpointed blocks", "memory, GiB", "on PyTorch's allocator, GiB", "checkpointing", *names]
-    least = []
-    for trace, part in df[df.what == CHECKPOINTING].groupby("trace", sort=False):
-        plain, last = part.iloc[0], part.iloc[-1]
-        fits = [df[(df.trace == trace) & (df.what == p) & (df.fits == df.points)].memory_bytes.min() for p in POLICIES]
-        least.append([str(trace), *(f"{x / GIB:.2f}" for x in (plain.floor_bytes, last.memory_bytes, *fits))])
-    second = ["GiB", "no schedule needs less than", "all blocks checkpointed", *names]
-    return table(head, rows) + "\n\n" + table(second, least)
+    return table(head, rows)
 
 
 def _cell(row: pd.Series) -> str:
@@ -161,7 +153,7 @@ def main() -> None:
         rows += points + replayed(model, points)
     df = pd.DataFrame(rows)
     df.to_csv(EXPECTED / "checkpointing.csv", index=False, float_format="%.6f")
-    write_section("checkpointing", markdown(df), PAGE)
+    write_section("checkpointing", markdown(df))
 
 
 if __name__ == "__main__":

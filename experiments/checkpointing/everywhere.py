@@ -1,4 +1,4 @@
-"""Plain gradient checkpointing on all committed traces, in the budgets of docs/policies-measured.md.
+"""Plain gradient checkpointing on all committed traces, in the budgets of docs/policies.md.
 
     python -m experiments.checkpointing.everywhere [-j JOBS]        writes expected/checkpointed.csv
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from coopsim.base.files import replacing
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 WIDTH = 120  #: of prose; a test holds the pages to it
 
 
@@ -23,17 +24,38 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def write_section(name: str, text: str, page: Path) -> None:
-    """Put text between the marks `<!-- NAME -->` and `<!-- end of NAME -->`. ValueError if there are none."""
-    before, mark, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
-    _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-    if not mark or not end:
-        raise ValueError(f"{page.name} has no section {name}")
+def every() -> list[Path]:
+    """The pages that may have sections: those of docs, and the READMEs."""
+    readmes = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", *(ROOT / "experiments").glob("**/README.md"))
+    return sorted([*DOCS.rglob("*.md"), *readmes])
+
+
+def around(name: str) -> tuple[Path, str, str, str]:
+    """The page with the marks `<!-- NAME -->` and `<!-- end of NAME -->`; its text before, between and after them.
+
+    ValueError if no page has them, or if they stand twice.
+    """
+    mark, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    texts = [(page, page.read_text(encoding="utf-8")) for page in every()]
+    found = [(page, text) for page, text in texts for _ in range(text.count(mark))]
+    if len(found) != 1:
+        where = " and ".join(str(page.relative_to(ROOT)) for page, _ in found)
+        raise ValueError(f"section {name} is in {where}" if found else f"no page has a section {name}")
+    page, text = found[0]
+    before, _, rest = text.partition(mark)
+    inside, closed, after = rest.partition(end)
+    if not closed:
+        raise ValueError(f"{page.relative_to(ROOT)}: section {name} has no end")
+    return page, before + mark, inside, end + after
+
+
+def write_section(name: str, text: str) -> None:
+    """Put text between the marks of this name, wherever they are. ValueError if they are not there once."""
+    page, before, _, after = around(name)
     with replacing(page) as part:
-        part.write_text(f"{before}{mark}{text.rstrip()}\n{end}{after}", encoding="utf-8")
+        part.write_text(f"{before}{text.rstrip()}\n{after}", encoding="utf-8")
 
 
-def read_section(name: str, page: Path) -> str:
+def read_section(name: str) -> str:
     """What stands between those marks."""
-    rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")[2]
-    return rest.partition(f"<!-- end of {name} -->\n")[0]
+    return around(name)[2]

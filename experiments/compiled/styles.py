@@ -3,7 +3,7 @@
     python experiments/compiled/styles.py
 
 runs each of scripts/ as it is, and with PyTorch's TORCHDYNAMO_DISABLE=1; writes
-experiments/expected/compiled-styles.csv and prints the table of docs/compiled.md.
+experiments/expected/compiled-styles.csv, of which docs/compiled.md has some rows.
 """
 
 import argparse
@@ -17,20 +17,10 @@ from coopsim.base.types import CoopsimError
 
 TABLE = ROOT / "experiments" / "expected" / "compiled-styles.csv"
 CARD = "a100-80gb"
-SCRIPTS = {
-    "model_function": "torch.compile(model)",
-    "model_method": "model.compile()",
-    "loss": "compiled loss",
-    "step": "compiled step",
-    "optimizer": "compiled optimizer",
-    "fullgraph": "fullgraph=True",
-    "dynamic": "dynamic=True",
-    "cuda_graphs": 'mode="reduce-overhead"',
-    "triton_kernel": "Triton kernel",
-    "flex": "flex attention",
-    "trainer": "Trainer, torch_compile=True",
-    "graph_breaks": "graph breaks",
-}
+SCRIPTS = (
+    *("model_function", "model_method", "loss", "step", "optimizer", "fullgraph"),
+    *("dynamic", "cuda_graphs", "triton_kernel", "flex", "trainer", "graph_breaks"),
+)
 PEAKS = (
     "peak_allocated_bytes",
     "peak_reserved_bytes",
@@ -55,18 +45,6 @@ def rows(name: str, kept: Path) -> list[dict[str, object]]:
     return found
 
 
-def line(compiled: dict[str, object], eager: dict[str, object]) -> str:
-    """A row of the page's table, in MiB."""
-    pairs = [" / ".join(mib(row[key]) for row in (compiled, eager)) for key in PEAKS]
-    counts = (str(compiled["graphs"]), str(compiled["graph_breaks"]))
-    return "| " + " | ".join((SCRIPTS[str(compiled["script"])], *counts, *pairs)) + " |"
-
-
-def mib(nbytes: object) -> str:
-    """Bytes in MiB; a dash where the report has none."""
-    return f"{nbytes / (1 << 20):.1f}" if isinstance(nbytes, int) else "-"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kept", type=Path, default=ROOT / "out" / "compiled", help="folder of what was answered")
@@ -74,9 +52,7 @@ def main() -> int:
     table: list[dict[str, object]] = []
     try:
         for name in SCRIPTS:
-            found = rows(name, kept)
-            table += found
-            print(line(*found), flush=True)
+            table += rows(name, kept)
     except CoopsimError as error:
         sys.stderr.write(f"styles.py: {error}\n")
         return 2

@@ -1,6 +1,6 @@
 """An experiment: a TOML file beside it that says what to replay and what to draw of it.
 
-It is a grid of `coopsim sweep` or, if it has a `step`, of `coopsim map` (docs/formats.md), with a table more:
+It is a grid of `coopsim sweep` or, if it has a `step`, of `coopsim map` (docs/reference/files.md), with a table more:
 
     [figure]
     draw = "overhead"        # a name in pictures.PICTURES

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.base.errors import unknown
 from coopsim.study import tables
-from coopsim.study.figures import dots, feasibility, lines, style
-from coopsim.study.figures.dots import Dot
+from coopsim.study.figures import feasibility, lines, style
+from experiments.figures import dots
+from experiments.figures.dots import Dot
 from experiments.figures.draw import (
     accuracy,
     bounds,

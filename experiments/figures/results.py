@@ -1,26 +1,19 @@
 """Tables of the pages, from the expected results: `run.py --update` writes them, a test compares them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.common import arguments
 from experiments.common.pages import write_section
-from experiments.figures.experiment import EXPECTED, ROOT
-from experiments.figures.pictures import IN_WORDS, MODELS, POLICIES, case
+from experiments.figures.experiment import EXPECTED
+from experiments.figures.pictures import MODELS, POLICIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE = ROOT / "docs" / "results.md"
-MEASURED = ROOT / "docs" / "claims.md"
 CARD = "h100"
-SENSITIVITY = ROOT / "docs" / "sensitivity.md"
-BEYOND = ROOT / "docs" / "sensitivity.md"
-ALLOCATORS = ROOT / "docs" / "allocators-planned.md"
 HALF = 0.5
-STEPS = 10  # of overhead.toml, the default
-PLAIN = "as published"
+NAMES = ("DTR", "DTE", "Coop")
 
 
 def expected(name: str) -> "pd.DataFrame":
@@ -52,83 +45,6 @@ def percent(row: "pd.Series", column: str = "overhead", minus: float = 1) -> str
     return f"{100 * (row[column] - minus):.1f} ± {100 * row[column + '_spread']:.1f}{some}"
 
 
-def overhead() -> str:
-    """Overhead at two memory ratios; the CSV has all."""
-    df = expected("overhead")
-    parts = []
-    for ratio in (0.7, 0.5):
-        rows = [[m, *(percent(at(df, trace=m, policy=p, band_center=ratio)) for p in POLICIES)] for m in MODELS]
-        parts.append(table([f"overhead in % at {ratio:.0%}", "DTR", "DTE", "Coop"], rows))
-    return "\n\n".join(parts)
-
-
-def fragmentation() -> str:
-    """Both published rates at half memory; how often they stay below 5 %."""
-    df = expected("overhead")
-    rows = []
-    for m in MODELS:
-        cells = []
-        for p in POLICIES:
-            row = at(df, trace=m, policy=p, band_center=HALF)
-            a, b = 100 * row.fragmentation_rate, 100 * row.fragmentation_rate_incl
-            cells.append("does not fit" if row.fits == 0 else f"{a:.1f} / {b:.1f}")
-        rows.append([m, *cells])
-    text = table(["rate in % at half memory (request not counted / counted as free)", "DTR", "DTE", "Coop"], rows)
-    counts = []
-    for p, name in zip(POLICIES, ("DTR", "DTE", "Coop"), strict=True):
-        fits = df[(df.policy == p) & (df.fits > 0)].dropna(subset=["fragmentation_rate"])
-        under = [int((fits[c] < 0.05).sum()) for c in ("fragmentation_rate", "fragmentation_rate_incl")]
-        worst = fits.loc[fits.fragmentation_rate.idxmax()]
-        counts.append(
-            [
-                name,
-                str(len(fits)),
-                *map(str, under),
-                f"{100 * worst.fragmentation_rate:.1f} ({worst.trace}, {worst.band_center:.0%})",
-            ]
-        )
-    head = [
-        "policy",
-        "bands in which it fits and searches",
-        "under 5 %, not counted",
-        "under 5 %, counted",
-        "highest, not counted, %",
-    ]
-    return f"{text}\n\n{table(head, counts)}"
-
-
-def search() -> str:
-    """Work of the searches at half memory."""
-    df = expected("overhead")
-    rows = []
-    for m in MODELS:
-        found = [at(df, trace=m, policy=p, band_center=HALF) for p in POLICIES]
-        one = ["-" if r.fits == 0 else f"{r.search_visits / r.searches:,.0f}" for r in found]
-        step = ["-" if r.fits == 0 else f"{r.search_visits / STEPS:,.0f}" for r in found]
-        rows.append([m, " / ".join(one), " / ".join(step)])
-    head = ["blocks visited at half memory, DTR / DTE / Coop", "for one allocation that searches", "in a step"]
-    return table(head, rows)
-
-
-def smallest() -> str:
-    """Smallest budgets."""
-    df = expected("feasibility")
-    rows = []
-    for m in MODELS:
-        found = [at(df, trace=m, policy=p) for p in POLICIES]
-        cells = [f"{100 * r.safe:.2f} (from {100 * r.smallest:.2f}, {r.failing})" for r in found]
-        rows.append([m, *cells, *(f"{r.safe / found[2].safe:.2f}" for r in found[:2])])
-    head = [
-        "smallest safe budget, % of peak (from where it fits at all, failing ranges above)",
-        "DTR",
-        "DTE",
-        "Coop",
-        "DTR ÷ Coop",
-        "DTE ÷ Coop",
-    ]
-    return table(head, rows)
-
-
 def both(cells: Callable[["pd.DataFrame", str], Sequence[str]], name: str) -> list[list[str]]:
     """A row per model, each cell by modelled and by measured op times. cells: of a table and a model's name there."""
     modelled, measured = expected(name), expected(f"{name}-{CARD}")
@@ -139,134 +55,79 @@ def both(cells: Callable[["pd.DataFrame", str], Sequence[str]], name: str) -> li
     return rows
 
 
-def overhead_measured(ratio: float) -> str:
-    """Overhead at a memory ratio by both costs."""
-    rows = both(lambda df, m: [percent(at(df, trace=m, policy=p, band_center=ratio)) for p in POLICIES], "overhead")
-    return table([f"overhead in % at {ratio:.0%}", "DTR", "DTE", "Coop"], rows)
+def overhead() -> str:
+    """Overhead at half memory by both costs; the CSVs have every memory ratio."""
+    rows = both(lambda df, m: [percent(at(df, trace=m, policy=p, band_center=HALF)) for p in POLICIES], "overhead")
+    return table(["overhead in % at half memory", *NAMES], rows)
 
 
-def fragmentation_measured() -> str:
-    """Fragmentation rates at half memory by both costs."""
+def fragmentation() -> str:
+    """Fragmentation rates at half memory by both costs; how often the modelled ones stay below 5 %."""
 
     def cells(df: "pd.DataFrame", m: str) -> list[str]:
         found = [at(df, trace=m, policy=p, band_center=HALF) for p in POLICIES]
         return ["does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found]
 
-    return table(["rate in % at half memory, request not counted", "DTR", "DTE", "Coop"], both(cells, "overhead"))
+    df = expected("overhead")
+    counts = []
+    for p in POLICIES:
+        rates = df[(df.policy == p) & (df.fits > 0)].fragmentation_rate.dropna()
+        counts.append(f"{(rates < 0.05).sum()} of {len(rates)}")
+    rows = [*both(cells, "overhead"), ["bands under 5 %, all ratios, modelled", *counts]]
+    return table(["fragmentation rate in % at half memory", *NAMES], rows)
 
 
-def smallest_measured() -> str:
+def smallest() -> str:
     """Smallest safe budgets by both costs."""
 
     def cells(df: "pd.DataFrame", m: str) -> list[str]:
         safe = [at(df, trace=m, policy=p).safe for p in POLICIES]
         return [*(f"{100 * s:.2f}" for s in safe), *(f"{s / safe[2]:.2f}" for s in safe[:2])]
 
-    head = ["smallest safe budget, % of peak", "DTR", "DTE", "Coop", "DTR ÷ Coop", "DTE ÷ Coop"]
+    head = ["smallest safe budget, % of peak", *NAMES, "DTR ÷ Coop", "DTE ÷ Coop"]
     return table(head, both(cells, "feasibility"))
 
 
 def ablation() -> str:
-    """Coop without each part: overhead and fragmentation at half memory."""
+    """Overhead of Coop without each part at half memory; the CSV has fragmentation, and every ratio."""
     df = expected("ablation")
     names = ("coop", "coop:search=greedy,divisor=hole", "coop:placement=low", "coop:in_place=copy_outputs")
-    head = ["Coop", "without its window", "without two ends", "without in-place"]
-    overheads, rates = [], []
-    for m in MODELS:
-        found = [at(df, trace=m, policy=p, band_center=HALF) for p in names]
-        overheads.append([m, *map(percent, found)])
-        rates.append([m, *("does not fit" if r.fits == 0 else f"{100 * r.fragmentation_rate:.1f}" for r in found)])
-    tables = (("overhead in % at 50%", overheads), ("fragmentation rate in % at 50%", rates))
-    return "\n\n".join(table([name, *head], rows) for name, rows in tables)
-
-
-def cases(name: str, column: str, words: Callable[[object], str]) -> str:
-    """Overhead of each case, by model: DTR / DTE / Coop."""
-    df = expected(name)
-    df["base"] = df.policy.str.partition(":")[0]
-    df["case"] = (df.policy.str.partition(":")[2] if column == "policy" else df[column]).map(words)
-    names = list(dict.fromkeys(df.case))
-    rows = []
-    for m in MODELS:
-        cells = []
-        for c in names:
-            found = [at(df, trace=m, base=p, case=c) for p in POLICIES]
-            cells.append(" / ".join("-" if r.fits == 0 else _short(r) for r in found))
-        rows.append([m, *cells])
-    return table([f"overhead in % at {df.band_center.iloc[0]:.0%}, DTR / DTE / Coop", *names], rows)
-
-
-def _short(row: "pd.Series") -> str:
-    return f"{100 * (row.overhead - 1):.1f}" + (f" ({row.fits})" if row.fits < row.points else "")
+    head = ["overhead in % at half memory", "Coop", "without its window", "without two ends", "without in-place"]
+    rows = [[m, *(percent(at(df, trace=m, policy=p, band_center=HALF)) for p in names)] for m in MODELS]
+    return table(head, rows)
 
 
 def stweaver() -> str:
     """How much of the caching allocator's fragmentation a plan takes away."""
-    df = expected("allocators").set_index(["trace", "allocator"]).fragmentation
-    names = list(dict.fromkeys(df.index.get_level_values("trace")))
-    kinds = ["cuda-caching (expandable_segments:True)", "planned", "planned, all steps"]
-    rows, sums = [], dict.fromkeys(kinds, 0.0)
-    for trace in names:
-        before = df[trace, "cuda-caching"]
-        cuts = {kind: 100 * (1 - df[trace, kind] / before) for kind in kinds}
-        rows.append([trace, f"{100 * before:.2f}", *(f"{cut:.1f}" for cut in cuts.values())])
-        sums = {kind: sums[kind] + cut for kind, cut in cuts.items()}
-    rows.append(["**mean**", "", *(f"**{total / len(names):.1f}**" for total in sums.values())])
-    head = [
-        "trace",
-        "reserved but unallocated by PyTorch's allocator, %",
-        "less with expandable segments, %",
-        "less with a plan, %",
-        "less with a plan of all steps, %",
-    ]
-    return table(head, rows)
-
-
-def gap() -> str:
-    """How far policies are from the optimum where it is known."""
-    df = expected("gap")
-    df = df[df.status == "optimal"]
+    df = expected("allocators").set_index(["trace", "allocator"]).fragmentation.unstack()
+    kinds = {
+        "cuda-caching (expandable_segments:True)": "expandable segments",
+        "planned": "a plan of the first step",
+        "planned, all steps": "a plan of all steps",
+    }
     rows = []
-    for policy in (*POLICIES, "thrift", "static-dtr", "lru"):
-        cells = []
-        for ratio in (0.8, 0.6):
-            part = df[(df.policy == policy) & (df.memory_ratio == ratio)]
-            fits = part[part.outcome == "ok"]
-            excess = 100 * (fits.overhead - fits.lower_bound)
-            cells.append(f"{excess.median():.1f} / {excess.max():.1f} ({len(fits)} of {len(part)})")
-        rows.append([policy, *cells])
-    return table(["points above the optimum, median / most (fits)", "80 % of the peak", "60 %"], rows)
+    for kind, name in kinds.items():
+        less = 100 * (1 - df[kind] / df["cuda-caching"])
+        ends = (f"{less[trace]:.1f} ({trace})" for trace in (less.idxmin(), less.idxmax()))
+        rows.append([name, f"{less.mean():.1f}", *ends])
+    return table([f"less fragmentation on {len(df)} traces, %", "mean", "least", "most"], rows)
 
 
-def sections() -> dict[Path, dict[str, str]]:
-    """What stands between the marks of each page, by name."""
-    paper = {
-        "overhead": overhead(),
-        "fragmentation": fragmentation(),
-        "search": search(),
-        "smallest": smallest(),
-    }
-    measured = {
-        "overhead-70": overhead_measured(0.7),
-        "overhead-50": overhead_measured(HALF),
-        "fragmentation": fragmentation_measured(),
-        "smallest": smallest_measured(),
-    }
-    choices = {
+def sections() -> dict[str, str]:
+    """What stands between the marks of pages, by name."""
+    return {
+        "paper overhead": overhead(),
+        "paper fragmentation": fragmentation(),
+        "paper smallest": smallest(),
         "ablation": ablation(),
-        "cost-model": cases("cost-model", "cost_model", lambda v: case("cost_model", v)),
-        "choices": cases("choices", "policy", lambda v: IN_WORDS.get(str(v), PLAIN)),
-        "steps": cases("steps", "steps", lambda v: case("steps", v)),
+        "stweaver": stweaver(),
     }
-    others = {BEYOND: {"gap": gap()}, ALLOCATORS: {"stweaver": stweaver()}}
-    return {PAGE: paper, MEASURED: measured, SENSITIVITY: choices, **others}
 
 
 def write() -> None:
     """Write them into the pages."""
-    for page, texts in sections().items():
-        for name, text in texts.items():
-            write_section(name, text, page)
+    for name, text in sections().items():
+        write_section(name, text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Search for remedies of the scripts in cases.toml; write the table of docs/fit-internals.md.
+"""Search for remedies of the scripts in cases.toml; write experiments/expected/fit/, as the README beside says.
 
     python experiments/fit/run.py [NAME …]
 
@@ -22,10 +22,9 @@ from coopsim.run import Script
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "expected" / "fit"
 CARD = "rtx-3060"
-_SHOWN = 4
 COLUMNS = (
     *("needs_bytes", "memory_bytes", "runs", "kind", "text", "peak_device_bytes", "time_ratio"),
-    *("same_numbers", "verified", "applied", "patch"),
+    *("same_numbers", "verified", "applied", "patch", "cost_model"),
 )
 
 
@@ -49,7 +48,6 @@ def main(names: list[str]) -> None:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)
-    print(table(cases))
 
 
 def _search(case: dict[str, str]) -> list[dict[str, object]]:
@@ -61,37 +59,9 @@ def _search(case: dict[str, str]) -> list[dict[str, object]]:
         shared
         | {key: value for key, value in remedy.row().items() if key in COLUMNS}
         | {"time_ratio": f"{remedy.time_ratio:.4f}", "patch": "yes" if remedy.patched else "no"}
-        | {"applied": apply(replace(script, quiet=True), remedy).outcome}
+        | {"applied": apply(replace(script, quiet=True), remedy).outcome, "cost_model": "prices by class"}
         for remedy in found.remedies
     ]
-
-
-def table(cases: dict[str, dict[str, str]]) -> str:
-    """One row per remedy, in Markdown: of each script the best of every kind, at most `_SHOWN`."""
-    rows = ["| script | needs, of | remedy | peak | time | same numbers |", "| --- | --- | --- | --- | --- | --- |"]
-    for name, case in cases.items():
-        path = RESULTS / f"{name}.csv"
-        if not path.exists():
-            continue
-        with path.open(encoding="utf-8", newline="") as file:
-            best: dict[str, dict[str, str]] = {}
-            for row in csv.DictReader(file):
-                best.setdefault(row["kind"], row)
-            remedies = list(best.values())[:_SHOWN]
-        for i, remedy in enumerate(remedies):
-            needs, memory, peak = (
-                int(remedy[key]) >> 20 for key in ("needs_bytes", "memory_bytes", "peak_device_bytes")
-            )
-            head = f"| {case['title']} | {needs} of {memory} MiB " if i == 0 else "| | "
-            by_hand = "*" * any(kind in case["by_hand"] for kind in remedy["kind"].split(" + "))
-            what = "; ".join(part.partition(":")[0].partition(" (")[0] for part in remedy["text"].split("; "))
-            failed = "" if remedy["verified"] == "True" else " (does not fit)"
-            same = ("no", "yes")[remedy["same_numbers"] == "True"]
-            rows.append(
-                f"{head}| {remedy['kind']}{by_hand}: {what} "
-                f"| {peak} MiB | {float(remedy['time_ratio']) - 1:+.1%} | {same}{failed} |"
-            )
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def temporaries(gpu: Trace, phantom: Trace) -> list[dict[str, Any]]:
     """Temporaries by op where either has some: a row for each op with the same FLOPs, bytes and results.
 
     `gpu` and `phantom` are bytes of each temporary, and `requests` the order in which the op asked on the GPU
-    (docs/formats.md, column `requests`); `count` says how many ops of the trace the row is of.
+    (docs/reference/files.md, column `requests`); `count` says how many ops of the trace the row is of.
     """
     ours, theirs = facts(gpu), facts(phantom)
     found: Counter[tuple[Any, ...]] = Counter()

@@ -1,4 +1,4 @@
-"""The figures of docs/gpu.md."""
+"""The figures of a report."""
 
 from pathlib import Path
 from typing import Any

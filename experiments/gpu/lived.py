@@ -50,6 +50,17 @@ def section(cases: list[Case]) -> list[str]:
     return lines
 
 
+def brief(cases: list[Case]) -> list[str]:
+    """A row per finished run of live: predicted and measured overhead."""
+    rows = []
+    for case in cases:
+        if case["step_ms"] and not case["failed"] and (case["report"] or {}).get("predicted_overhead"):
+            _, predicted, measured = _time(case, plain_of(case, cases))
+            rows.append((case["name"], *_bytes(case), _bits(case, plain_of(case, cases)), predicted, measured))
+    head = ("run", "reserved, MiB", "as on the phantom GPU", "bits of the plain run", "predicted")
+    return table((*head, "measured: fastest / median step"), rows) if rows else ["Not measured."]
+
+
 def plain_of(case: Case, cases: list[Case]) -> Case | None:
     """The first finished plain run of the same program."""
     word = case["name"].split()[0]

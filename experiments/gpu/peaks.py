@@ -18,10 +18,10 @@ _MIB = 2**20
 
 #: Causes of differences, and what they mean.
 CAUSES = {
-    "cudnn": "cuDNN chooses workspaces of convolutions by shape; the phantom's follow a rule",
-    "rnn": "cuDNN's recurrent layers take a workspace; the phantom's follows a rule",
-    "addresses": "up to torch 2.11 equal holes are chosen by address; on a card libraries take some, too (inferred)",
-    "data": "sizes depend on data, which the phantom does not have",
+    "cudnn": "cuDNN chooses workspaces of convolutions by shape; the phantom GPU uses a rule",
+    "rnn": "cuDNN's recurrent layers take a workspace; the phantom GPU uses a rule",
+    "addresses": "up to torch 2.11 equal holes are chosen by address; on a GPU libraries take some, too (inferred)",
+    "data": "sizes depend on data, which the phantom GPU does not have",
 }
 
 Row = dict[str, str]
@@ -71,4 +71,4 @@ def by_cause(rows: list[Row]) -> list[str]:
         size = "-" if not off else f"{min(off) / _MIB:+.0f}" + (f" to {max(off) / _MIB:+.0f}" * (len(off) > 1))
         text = "; ".join(CAUSES[cause] for cause in causes.split()) or "not known"
         lines.append((text, len(members), size, ", ".join(f"`{r['name']}`" for r in members)))
-    return table(("cause", "scripts", "MiB reserved on the phantom less those on the card", "which"), lines)
+    return table(("cause", "scripts", "MiB reserved, phantom GPU less GPU", "which"), lines)

@@ -1,9 +1,9 @@
-"""From a folder of results to the tables and figures of docs/gpu.md: python experiments/gpu/report.py FOLDER.
+"""From a folder of results to its tables and figures: python experiments/gpu/report.py FOLDER writes FOLDER/report.md.
 
 Needs no GPU. Everything is computed from the folder's files; what is derived is written back beside them
-(comparison.json, temporaries.json, costs.json, allocator.json), and the pages say which parts were not measured.
-docs/gpu.md gets what a user asks for, in sections between marks, docs/gpu-tables.md all of it. Results of a rehearsal
-on the phantom GPU are refused for them; `--page FILE` makes one page of everything elsewhere.
+(comparison.json, temporaries.json, costs.json, allocator.json), and the report says which parts were not measured.
+`--accuracy` also writes the sections of docs/accuracy.md, for which results of a rehearsal on the phantom GPU are
+refused.
 """
 
 import argparse
@@ -22,12 +22,10 @@ from coopsim.base import files  # noqa: E402
 from coopsim.base.types import CoopsimError  # noqa: E402
 from coopsim.cards import profiles  # noqa: E402
 from coopsim.trace import Trace  # noqa: E402
-from experiments.common.pages import wrapped  # noqa: E402
+from experiments.common.pages import wrapped, write_section  # noqa: E402
 from experiments.gpu import allocator, compare, executed, figures, lived, names, peaks, roofline, tables  # noqa: E402
 
-PAGE = ROOT / "docs" / "gpu-tables.md"
-BRIEF = ROOT / "docs" / "gpu.md"
-MARK = "gpu results"
+REPORT = "report.md"
 EVERY = (*names.MAIN, *names.OTHERS)
 
 
@@ -89,23 +87,22 @@ def derive(folder: Path) -> dict[str, Any]:
 
 
 def briefly(found: dict[str, Any]) -> dict[str, str]:
-    """The sections of docs/gpu.md, by name."""
+    """The sections of docs/accuracy.md, by name."""
     rows = found["peaks"]
     same = f"{sum(map(peaks.equal, rows))} of {len(rows)} scripts are equal to the byte in all three. The others:"
     sections = {
-        "overheads": executed.brief(found["execution"]),
-        "peaks": [same, "", *peaks.by_cause(rows)] if rows else ["Not measured."],
-        "live": lived.section(found["live"]),
+        "gpu overheads": executed.brief(found["execution"]),
+        "gpu peaks": [same, "", *peaks.by_cause(rows)] if rows else ["Not measured."],
+        "gpu live": lived.brief(found["live"]),
     }
     return {name: wrapped("\n".join(lines)) for name, lines in sections.items()}
 
 
-def put(page: Path, name: str, text: str) -> None:
-    """Write a section of a page, between its marks."""
-    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    before, _, rest = page.read_text(encoding="utf-8").partition(start)
-    with files.replacing(page) as part:
-        part.write_text(f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+def whole(found: dict[str, Any], name: str, drawn: list[str]) -> str:
+    """The report: what was measured, all tables, and where the figures are."""
+    parts = [tables.section(found, name, drawn, EVERY), "### Live", "", *lived.section(found["live"])]
+    text = wrapped("\n".join(parts)).replace("\n### ", "\n## ")
+    return f"# A GPU beside the simulation\n{text}\n"
 
 
 def costs(traces: dict[str, Trace], machine: dict[str, Any]) -> dict[str, Any]:
@@ -138,29 +135,24 @@ def write(path: Path, machine: dict[str, Any], content: Any) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--page", type=Path, default=PAGE, help="page to write (docs/gpu.md); figures go beside it")
+    parser.add_argument("--accuracy", action="store_true", help="write the sections of docs/accuracy.md, too")
     args = parser.parse_args()
     try:
-        rehearsal = load(args.folder)["phantom"]
-        if rehearsal and args.page.resolve() == PAGE:
-            raise CoopsimError(f"{args.folder} was made on the phantom GPU: no evidence; give --page for a rehearsal")
+        if load(args.folder)["phantom"] and args.accuracy:
+            raise CoopsimError(f"{args.folder} was made on the phantom GPU: no evidence")
         found = derive(args.folder)
     except CoopsimError as error:
         print(f"report.py: {error}", file=sys.stderr)
         return 2
-    images = args.page.parent / "images"
+    images = args.folder / "images"
     images.mkdir(exist_ok=True)
     drawn = figures.draw(found, images)
-    section, brief = wrapped(tables.section(found, args.folder.name, drawn, EVERY)), briefly(found)
-    if args.page.resolve() == PAGE:
-        for name, lines in brief.items():
-            put(BRIEF, f"gpu {name}", lines)
-    else:
-        section += "".join(f"\n### {name.capitalize()}\n\n{lines}\n" for name, lines in brief.items())
-    if not args.page.exists():
-        args.page.write_text(f"# On a GPU\n\n<!-- {MARK} -->\n<!-- end of {MARK} -->\n", encoding="utf-8")
-    put(args.page, MARK, section)
-    print(f"wrote {args.page}, and {len(drawn)} figures in {images}")
+    page = args.folder / REPORT
+    with files.replacing(page) as part:
+        part.write_text(whole(found, args.folder.resolve().name, drawn), encoding="utf-8")
+    for name, lines in briefly(found).items() if args.accuracy else ():
+        write_section(name, lines)
+    print(f"wrote {page}, and {len(drawn)} figures in {images}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Record and measure on a GPU all that docs/gpu.md compares with the simulation, in parts of at most nine minutes.
+"""Record and measure on a GPU all that docs/accuracy.md compares with the simulation, in parts of at most nine minutes.
 
     python experiments/gpu/run.py [--part PART] [--budget-s 540] [--out FOLDER] [--pack FOLDER]
 

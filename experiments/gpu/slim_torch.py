@@ -3,7 +3,7 @@
     python experiments/gpu/slim_torch.py torch-2.13.0-cp312-cp312-manylinux_2_28_x86_64.whl sm_90 OUT [--part-mib 50]
 
 Unpacks the wheel, zeroes the device code of all architectures but the one named (sm_90: H100 and H200), leaves out the
-tools in torch/bin, and writes OUT/torch.tar.gz.00, .01, …; docs/gpu.md says how they are used on the other machine.
+tools in torch/bin, and writes OUT/torch.tar.gz.00, .01, …; README.md says how they are used there.
 NVIDIA's libraries are not in it. Nothing but Python's own library, tar and gzip are needed here.
 """
 

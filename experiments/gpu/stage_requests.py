@@ -2,7 +2,7 @@
 
 Usage: python -m experiments.gpu.stage_requests MODEL FOLDER.
 
-What `coopsim validate --against cuda --answers FILE` does: a fraction of the card as large as the schedule's, every
+What `coopsim validate --against cuda` does: a fraction of the card as large as the schedule's, every
 request in order.
 """
 

@@ -1,4 +1,4 @@
-"""The tables of docs/gpu-tables.md, out of what report.py has derived."""
+"""The tables of a report, out of what report.py has derived."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -75,10 +75,11 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     from coopsim.live.device import cost_model
     from coopsim.live.follow import Follow
     from coopsim.live.following import Following
-    from coopsim.live.host.area import CudaEngines
     from coopsim.live.host.copies import Copies
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
+    from coopsim.live.streams import Streams
+    from coopsim.live.streams import engines as streams_of
     from coopsim.live.tracked import Call
     from coopsim.live.values import Values
     from coopsim.phantom.control import Control
@@ -87,8 +88,8 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     control, model = Control(), cost_model("cuda")
     makes: dict[tuple[int, int], int | None] = {}  # by value, the cost of the op that makes it
     costs: list[int | None] = []  # of what runs, the innermost last; None: it takes no time, on the host neither
-    begin, run, wait = Follow.begin, Following._run, CudaEngines.wait
-    offload, fetch, give = Copies.offload, Copies.fetch, CudaEngines.begin
+    begin, run, wait = Follow.begin, Following._run, Streams.wait
+    offload, fetch, give = Copies.offload, Copies.fetch, Streams.begin
     again, copy, move = Values.run, Values.copy, Residency.move
     allocate, attempt = Values.allocate, Values.attempt
 
@@ -161,11 +162,11 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
         values.append(key)
         return fetch(self, key, *rest)
 
-    def giving(self: CudaEngines, way: int, to: torch.Tensor, *rest: Any) -> Any:
+    def giving(self: Streams, way: int, to: torch.Tensor, *rest: Any) -> Any:
         busy(host.copy if host else 0)
         before, reached = control.now_ns, end()
         mark = give(self, way, to, *rest)
-        engine = self._streams[way]
+        engine = streams_of(0)[way]
         done = control.stream_end_ns(engine.cuda_stream)
         held = control.now_ns >= done
         if host and host.link and engines:
@@ -181,7 +182,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
         clock.copies.append(copied)
         return mark
 
-    def waiting(self: CudaEngines, way: int, mark: Any) -> None:
+    def waiting(self: Streams, way: int, mark: Any) -> None:
         before = end()
         wait(self, way, mark)
         stall = max(end() - before, 0)
@@ -193,7 +194,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
         Following: {"_run": running},
         Values: {"run": running_again, "copy": copying, "allocate": allocating, "attempt": attempting},
         Residency: {"move": moving},
-        CudaEngines: {"wait": waiting, "begin": giving},
+        Streams: {"wait": waiting, "begin": giving},
         Copies: {"offload": offloading, "fetch": fetching},
         observer: {"find": lambda **_: (None, "ops are timed in Python")},
     }

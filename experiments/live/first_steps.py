@@ -40,7 +40,7 @@ from coopsim import phantom  # noqa: E402
 from coopsim.base import files  # noqa: E402
 from coopsim.live import make, plan_file  # noqa: E402
 from coopsim.trace.measure import peak_bytes  # noqa: E402
-from experiments.common.pages import DOCS, write_section  # noqa: E402
+from experiments.common.pages import write_section  # noqa: E402
 
 OUT = ROOT / "experiments" / "expected" / "live" / "first_steps.csv"
 CARD, SETTINGS, SECONDS = "h100-80gb", "expandable_segments:True", 240
@@ -130,7 +130,7 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
             stats = torch.cuda.memory_stats()
             row = [stats[f"{kind}_bytes.all.peak"] for kind in ("allocated", "reserved")]
             row += [stats["num_device_alloc"] + stats["num_device_free"], stats["num_alloc_retries"]]
-            each.append([*row, session.totals.planned_steps, session.replans])
+            each.append([*row, session.totals.planned_steps, session.planning.replans])
 
     TrainingSession.end = ending  # type: ignore[method-assign]
     task = Task(CARD, explains=False, plugin="coopsim.live.guest", told=json.dumps(told))
@@ -287,7 +287,7 @@ def main(names: list[str]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(sorted([*known, new], key=lambda r: r["script"]))
-    write_section("first steps", table(read()), DOCS / "live-measured.md")
+    write_section("first steps", table(read()))
 
 
 if __name__ == "__main__":
@@ -295,6 +295,6 @@ if __name__ == "__main__":
         case ["serve"]:
             serve()
         case ["table"]:
-            write_section("first steps", table(read()), DOCS / "live-measured.md")
+            write_section("first steps", table(read()))
         case names:
             main(names)

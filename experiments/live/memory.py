@@ -23,10 +23,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, tables
+from memory_tables import ARENA, HOW, LIVE, ONLY_BESIDE, SHARES, table
 
 from coopsim import phantom
-from experiments.common.pages import DOCS, write_section
+from experiments.common.pages import write_section
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "experiments" / "expected" / "live" / "memory.csv"
@@ -163,8 +163,7 @@ def measure(model: str) -> None:
 def in_arena(model: str, nbytes: int, path: str) -> None:
     """In the child: a row of a model. No bytes: its steps are recorded in an arena of all memory, for the others."""
     from coopsim.live import plan_file
-    from coopsim.live.arena.install import install
-    from coopsim.live.arena.library import Arena
+    from coopsim.live.arena.library import Arena, install
 
     install(nbytes)
     if not nbytes:
@@ -221,8 +220,8 @@ def add(known: list[dict[str, str]], row: Row) -> None:
 
 
 def put(known: list[dict[str, str]]) -> None:
-    """The tables into their page."""
-    write_section("live tables", tables(known), DOCS / "live-measured.md")
+    """The table into its page."""
+    write_section("live tables", table(known))
 
 
 def read() -> list[dict[str, str]]:

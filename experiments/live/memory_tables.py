@@ -1,4 +1,4 @@
-"""The tables of docs/live-measured.md, from expected/live/memory.csv."""
+"""The table of docs/live-internals.md, from expected/live/memory.csv."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,32 +6,16 @@ ONLY_BESIDE = ("vit-b", "t5-base")  #: checkpointing: no shares of the plain ste
 HOW = ("plain", "checkpoint", "selective")
 LIVE, ARENA = "live, ", "arena, "  #: before what the budget is
 SHARES = (70, 50, 30)
-BETWEEN = "In MiB, in the memory of checkpointing, and in half of it: what live costs there, or why it does not fit:"
-BESIDE = {
-    "checkpointing": "checkpoint",
-    "live in what it reserves": "live, what checkpoint reserves",
-    "live in what it allocates": "live, what checkpoint allocates",
-    "live in half of that": "live, half of what it allocates",
-}
 
 
-def tables(known: list[dict[str, str]]) -> str:
-    """In Markdown: shares of the plain step, a row per model; and beside checkpointing."""
+def table(known: list[dict[str, str]]) -> str:
+    """In Markdown: shares of the plain step, a row per model."""
     shares = [f"live in {share} %" for share in SHARES]
-    first = header("model", "plain, MiB", "checkpointing: memory", "overhead", "selective: memory", "overhead", *shares)
-    second = header("model", *BESIDE)
-    for model in dict.fromkeys(r["model"] for r in known):
-        by_how = {r["how"]: r for r in known if r["model"] == model}
-        if model not in ONLY_BESIDE:
-            first.append(row_of(in_shares(model, by_how)))
-        cells = (beside(by_how.get(how), by_how.get(how.replace(LIVE, ARENA))) for how in BESIDE.values())
-        second.append(row_of([model, *cells]))
-    return "\n".join([*first, "", BETWEEN, "", *second])
-
-
-def header(*names: str) -> list[str]:
-    """Of a table."""
-    return [row_of(names), "|" + " --- |" * len(names)]
+    names = ["model", "plain, MiB", "checkpointing: memory", "overhead", "selective: memory", "overhead", *shares]
+    lines = [row_of(names), "|" + " --- |" * len(names)]
+    models = (model for model in dict.fromkeys(r["model"] for r in known) if model not in ONLY_BESIDE)
+    lines += [row_of(in_shares(model, {r["how"]: r for r in known if r["model"] == model})) for model in models]
+    return "\n".join(lines)
 
 
 def row_of(cells: Iterable[str]) -> str:
@@ -50,15 +34,6 @@ def in_shares(model: str, by_how: dict[str, dict[str, str]]) -> Iterator[str]:
     for share in SHARES:
         live, arena = (outcome(by_how[f"{kind}{share} %"]) for kind in (LIVE, ARENA))
         yield live if live == arena else f"{live}; in an arena {arena}"
-
-
-def beside(r: dict[str, str] | None, arena: dict[str, str] | None) -> str:
-    """A cell: bytes and overhead; in an arena, where that fits and PyTorch's caching allocator does not."""
-    if r is None:
-        return ""
-    where = mib(r["budget_bytes"]) or f"{mib(r['allocated_bytes'])}, reserved {mib(r['reserved_bytes'])}"
-    helped = outcome(arena) if arena is not None and arena["fits"] == "True" and r["fits"] != "True" else ""
-    return f"{where}: {outcome(r)}" + (f"; in an arena {helped}" if helped else "")
 
 
 def outcome(r: dict[str, str]) -> str:

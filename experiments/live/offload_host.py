@@ -6,7 +6,6 @@ per row, on PyTorch's caching allocator with expandable segments; plans are made
 live plan`. Times are those of the last two steps by plan: per step.
 
     python experiments/live/offload_host.py [MODEL...]
-    python experiments/live/offload_host.py table
 """
 
 import json
@@ -17,10 +16,7 @@ from typing import Any
 
 from by_clock import FREE, Host
 from memory import ROOT, recorded
-from memory_tables import header, row_of
 from offload import OFFLOAD, RECOMPUTE, by_plan, read_rows, said_on, text_of, write_rows
-
-from experiments.common.pages import DOCS, write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "offload_host.csv"
 CARD = "h100-80gb"
@@ -70,47 +66,18 @@ def measure(model: str) -> None:
             print(json.dumps({"model": model, "how": how} | row), flush=True)
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """In Markdown: a row per budget and way."""
-
-    def percent(text: str) -> str:
-        return f"{100 * (float(text) - 1):.1f}" if text else "-"
-
-    def ms(ns: str) -> str:
-        return f"{float(ns) / 1e6:.1f}"
-
-    lines = [header("", "GPU, host, ms", "copies, GB", "predicted, %", "by the clock", "ops waited, ms", "retries")]
-    for r in rows:
-        moved = f"{float(r['copies']):.0f}, {int(r['copied_bytes']) / 1e9:.1f}" if float(r["copies"]) else "none"
-        lines.append(
-            [
-                f"{r['model']}, {r['how']}",
-                f"{ms(r['planned_gpu'])}, {ms(r['planned_host'])}",
-                moved,
-                percent(r["predicted_overhead"]),
-                percent(r["clock_overhead"]),
-                f"{float(r['stall_ms']):.1f}",
-                r["retries"],
-            ]
-        )
-    return "\n".join([*lines[0], *map(row_of, lines[1:])])
-
-
 def main(models: list[str]) -> None:
-    """Write what was found beside what the file has of other models, and put the table into its page."""
+    """Write what was found beside what the file has of other models."""
     known = read_rows(OUT)
     for model in models:
         found = [text_of(row, COLUMNS) for row in said_on(CARD, __file__, "measure", model, variables=FREE)]
         known = [r for r in known if r["model"] != model] + found
         known.sort(key=lambda r: list(ROWS).index(r["model"]))
         write_rows(known, OUT, COLUMNS)
-    write_section("offload and the host", table(known), DOCS / "live-offload.md")
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["table"]:
-            main([])
         case ["measure", model]:
             measure(model)
         case models:

@@ -1,10 +1,9 @@
 """How long steps by plan go on to take memory from the GPU and give it back, and what it costs that they no longer do.
 
 A process per model, on PyTorch's real caching allocator with expandable segments, on the phantom GPU (an H100), in half
-of what the step takes; in 70 % where half has no plan. A CSV, and the page's table.
+of what the step takes; in 70 % where half has no plan. It writes a CSV.
 
     python experiments/live/steady.py [MODEL...]
-    python experiments/live/steady.py table
 """
 
 import csv
@@ -19,7 +18,6 @@ from memory import MODELS, POLICY, ROOT, SETTINGS
 
 from coopsim import phantom
 from coopsim.base import files
-from experiments.common.pages import DOCS, write_section
 
 OUT = ROOT / "experiments" / "expected" / "live" / "steady.csv"
 CARD, SHARES, STEPS = "h100-80gb", (50, 70), 36
@@ -85,22 +83,8 @@ def said(model: str, share: int) -> Row:
     return found
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """For the page."""
-    head = "| model | in | driver calls per step before | plans made anew | steady after step | overhead | before |"
-    lines = [head, "| --- | --- | --- | --- | --- | --- | --- |"]
-    for r in rows:
-        before, now = (f"{100 * (float(r[key]) - 1):.1f} %" for key in ("first_overhead", "overhead"))
-        steady = (
-            r["steady_after"] if r["calls_last"] == "0" else f"no: {int(r['calls_last']) / LAST:.0f} calls per step"
-        )
-        cells = (r["model"], f"{r['share']} %", r["calls_before"], r["replans"], steady, now, before)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main(models: list[str]) -> None:
-    """Write what was found beside what the file has of other models, row by row, and put the table into its page."""
+    """Write what was found beside what the file has of other models, row by row."""
     known = list(csv.DictReader(OUT.open(encoding="utf-8"))) if OUT.exists() else []
     for model in models:
         for share in SHARES:
@@ -113,14 +97,11 @@ def main(models: list[str]) -> None:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(known)
-    write_section("steady table", table([r for r in known if not r["why"]]), DOCS / "live-measured.md")
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["measure", model, share]:
             print(json.dumps(measure(model, int(share))), flush=True)
-        case ["table"]:
-            main([])
         case models:
             main(models or list(MODELS))

@@ -2,9 +2,10 @@ r"""GPT-2 on texts of many lengths, of which few are long: 4 texts per step, the
 
     python experiments/longrun/train.py --lengths 4000 > lengths.txt
     coopsim phantom run --gpu rtx-3060 --memory 8.56GiB --steps 150 --lengths lengths.txt \
-        --figure docs/images/long-run.png -- python experiments/longrun/train.py
+        -- python experiments/longrun/train.py
 
-The first command prints the lengths of so many steps; the second makes the figure and the example of docs/late-oom.md.
+The first command prints the lengths of so many steps; the second makes the example of docs/long-runs.md (`figure.py`
+beside this file its figure).
 """
 
 import random

@@ -1,6 +1,6 @@
 """When offload pays, on demand and planned: overhead with and without it, by card and link.
 
-    python -m experiments.offload.offload [-j JOBS]   writes expected/offload.csv, tables, figures of docs/offload.md
+    python -m experiments.offload.offload [-j JOBS]   writes expected/offload.csv, tables, figures of docs/policies.md
     python -m experiments.offload.offload --planned   makes the plans with offload again, keeps the other rows
 
 The eight models with the costs of two cards: an op's time is the trace's, times what such an op costs on the card
@@ -18,11 +18,12 @@ from coopsim.base.progress import watch
 from coopsim.cards import prices, profiles
 from coopsim.cards.prices import Call, class_of
 from coopsim.simulate.replay import replay, warm_up
-from coopsim.study.figures import dots, memory_map, save, style
+from coopsim.study.figures import memory_map, save, style
 from coopsim.study.sweep import Grid, Processes, sweep
 from coopsim.trace import Trace, load
 from experiments.common import arguments
 from experiments.common.pages import DOCS, write_section
+from experiments.figures import dots
 from experiments.figures.experiment import EXPECTED, ROOT
 from experiments.figures.pictures import MODELS
 from experiments.figures.results import table
@@ -83,8 +84,7 @@ def main() -> None:
     if args.planned:
         bands = beside(pd.read_csv(EXPECTED / "offload.csv"), bands)
     bands.to_csv(EXPECTED / "offload.csv", index=False, float_format="%.5f")
-    write_section("offload", by_card(bands), DOCS / "offload.md")
-    write_section("links", by_link(bands), DOCS / "offload.md")
+    write_section("offload", by_card(bands))
     save(figure(bands), DOCS / "images" / "offload.png", dpi=140)
     save(map_of_bert(), DOCS / "images" / "offload-map.png", dpi=140)
 
@@ -136,20 +136,6 @@ def by_card(bands: pd.DataFrame) -> str:
     """Median overhead of each policy by card and budget, over PCIe 4."""
     rows = [[LOOKS[p], *(median(at(bands, c, p, b)) for c in CARDS for b in RATIOS)] for p in LOOKS]
     return table(["overhead, %", *(f"{c}, {b}" for c in CARDS for b in RATIOS)], rows)
-
-
-def by_link(bands: pd.DataFrame) -> str:
-    """Median of the change against Coop in points, over the models where both fit, at half memory."""
-    rows = []
-    for policy in ("coop:lose=either", "swap-lru"):
-        for card in CARDS:
-            cells = []
-            for link in LINKS:
-                mine, coop = at(bands, card, policy, "50%", link), at(bands, card, "coop", "50%")
-                change = (mine.percent - coop.percent)[(mine.fits == mine.budgets) & (coop.fits == coop.budgets)]
-                cells.append(f"{change.median():+.1f}" if len(change) else "-")
-            rows.append([LOOKS[policy], card, *cells])
-    return table(["points against Coop, half memory", "card", *LINKS], rows)
 
 
 def figure(bands: pd.DataFrame) -> "object":

@@ -1,6 +1,6 @@
 """How far every policy is from the optimum on small traces: synthetic ones, and real models made small.
 
-python -m experiments.optimum.gap                writes expected/gap.csv, tables of docs/optimum.md; minutes
+python -m experiments.optimum.gap                writes expected/gap.csv; minutes
 python -m experiments.optimum.gap --policies     replays the policies again and keeps the optima of expected/gap.csv
 """
 
@@ -14,7 +14,6 @@ from coopsim.study import optimum
 from coopsim.trace import load_trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments
-from experiments.common.pages import write_section
 
 HERE = Path(__file__).parents[1]
 REAL = HERE.parent / "tests/data/gap"
@@ -23,8 +22,6 @@ BEST = ["trace", "ops", "memory_ratio", "status", "optimum", "lower_bound"]
 TRACES = ("chain:8", "chain:12", "tree:3", "unet:2", "unet:4", "holes:4", "holes:8", "mlp", "resnet", "lstm", "bert")
 COLUMNS = ("policy", "outcome", "overhead", "arena_outcome", "arena_overhead")
 RATIOS = (0.8, 0.6)
-#: of the page's tables; the CSV has all policies
-ON_PAGE = ("dtr-oneflow", "dte-oneflow", "coop", "thrift", "foresight", "lru", "static-dtr")
 SECONDS = 40
 #: beside all policies: Coop without each of its parts
 PARTS = ("coop:in_place=copy_outputs", "coop:search=greedy,divisor=hole", "coop:placement=low")
@@ -55,36 +52,6 @@ def policies_again(table: pd.DataFrame, names: list[str]) -> list[dict[str, obje
     return rows
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """A table a budget: the optimum, then each policy's points above it."""
-    parts = []
-    for ratio, part in table.groupby("memory_ratio", sort=False):
-        names = list(dict.fromkeys(part.trace))
-        head = f"| {ratio:.0%} of the peak | {' | '.join(names)} |"
-        lines = [head, "|---" * (len(names) + 1) + "|"]
-        first = part.drop_duplicates("trace").set_index("trace")
-        ops = [str(first.ops[n]) for n in names]
-        lines.append(f"| ops | {' | '.join(ops)} |")
-        lines.append(f"| **optimum, overhead in %** | {' | '.join(_optimum(first.loc[n]) for n in names)} |")
-        for policy in ON_PAGE:
-            cells = [_excess(row) for _, row in part[part.policy == policy].iterrows()]
-            lines.append(f"| {policy} | {' | '.join(cells)} |")
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
-
-
-def _optimum(row: pd.Series) -> str:
-    least = f"{100 * (row.lower_bound - 1):.1f}"
-    return {"optimal": f"**{least}**", "infeasible": "nothing fits"}.get(row.status, f"≥ {least}")
-
-
-def _excess(row: pd.Series) -> str:
-    if row.outcome != "ok":
-        return "" if row.status == "infeasible" else str(row.outcome)
-    points = 100 * (row.overhead - row.lower_bound)
-    return f"{'' if row.status == 'optimal' else '≤ '}{points:.1f}"
-
-
 def main(*, keep: bool) -> None:
     names = [name for name in policies.names() if not policies.find(name).offloads]
     names[1:1] = PARTS
@@ -96,7 +63,6 @@ def main(*, keep: bool) -> None:
                 tick()
     table = pd.DataFrame(rows)
     table.round(6).to_csv(EXPECTED, index=False)
-    write_section("gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments
-from experiments.common.pages import DOCS, wrapped, write_section
+from experiments.common.pages import write_section
 from experiments.figures.experiment import EXPECTED
 from experiments.optimum.planned_gap import optima, trace_of
 
@@ -69,26 +69,30 @@ def main() -> None:
                 rows.append(row | {"link": f"{steps:g} steps", "optimum_plain": cell["optimum"]})
                 tick()
     pd.DataFrame(rows).to_csv(OUT, index=False, float_format="%.6f")
-    write_section("gap copies", markdown(pd.read_csv(OUT)), DOCS / "optimum.md")
+    write_section("gap copies", markdown(pd.read_csv(OUT)))
 
 
 def markdown(table: pd.DataFrame) -> str:
     """By link: how many cells attain the optimum, and the points above it; cells where both ways fit."""
-    parts = []
+    head = ["copying the peak takes", "cells", "least overhead, with / without offload", "attained, with / without"]
+    head += ["cells whose program was solved", "points above it there, with / without", "points in the others, at most"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     both = table[table.planned.notna() & table.planned_plain.notna()]
     for link, part in both.groupby("link", sort=False):
         above = 100 * (part.planned - part.lower_bound)
         plain = 100 * (part.planned_plain - part.optimum_plain)
         known = part.bound.isin(["exact", "base"]) | (part.status == "optimal")
-        parts.append(
-            f"- **Copying the peak takes {link}:** in {len(part)} cells the least overhead sums to "
-            f"{100 * (part.lower_bound - 1).sum():.1f} points with offload, {100 * (part.optimum_plain - 1).sum():.1f} "
-            f"without. Planned steps attain it in {(above < ATTAINED).sum()} cells with offload, in "
-            f"{(plain < ATTAINED).sum()} without. In the {known.sum()} cells whose program was solved they are "
-            f"{above[known].sum():.1f} points above it with offload, {plain[known].sum():.1f} without; in the other "
-            f"{(~known).sum()} at most {above[~known].sum():.1f}, as the bound may be below the optimum."
-        )
-    return wrapped("\n".join(parts))
+        cells = [
+            str(link),
+            f"{len(part)}",
+            f"{100 * (part.lower_bound - 1).sum():.1f} / {100 * (part.optimum_plain - 1).sum():.1f}",
+            f"{(above < ATTAINED).sum()} / {(plain < ATTAINED).sum()}",
+            f"{known.sum()}",
+            f"{above[known].sum():.1f} / {plain[known].sum():.1f}",
+            f"{above[~known].sum():.1f}" if (~known).any() else "-",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from coopsim.study.optimum.gap import planned_step
 from coopsim.trace import Trace, load_trace
 from coopsim.trace.measure import peak_bytes
 from experiments.common import arguments
-from experiments.common.pages import wrapped, write_section
+from experiments.common.pages import write_section
 
 HERE = Path(__file__).parents[1]
 EXPECTED = HERE / "expected" / "planned_gap.csv"
@@ -46,18 +46,18 @@ def main() -> None:
             rows.append({"trace": best.trace, "memory_ratio": best.memory_ratio, "optimum": best.optimum} | found)
     table = pd.DataFrame(rows)
     table.to_csv(EXPECTED, index=False, float_format="%.6f")
-    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)), HERE.parent / "docs" / "optimum.md")
+    write_section("planned gaps", markdown(pd.read_csv(EXPECTED)))
 
 
 def markdown(table: pd.DataFrame) -> str:
     """How often Foresight attains the optimum, and the sums where all fit."""
     attained = (100 * (table.foresight - table.optimum) < ATTAINED).sum()
     both = table[table[list(POLICIES)].notna().all(axis=1)]
-    sums = (f"{p} {abs(100 * (both[p] - both.optimum).sum()):.1f}" for p in POLICIES)
-    return wrapped(
-        f"Foresight's planned step attains the optimum in {attained} of {len(table)} cases, addresses included. Points "
-        f"above the optimum, summed over the {len(both)} cases that all fit: {', '.join(sums)}."
-    )
+    sums = (f"{abs(100 * (both[p] - both.optimum).sum()):.1f}" for p in POLICIES)
+    lines = [f"| {len(both)} cells that all fit | {' | '.join(POLICIES)} |", "|---" * (1 + len(POLICIES)) + "|"]
+    lines += [f"| points above the optimum, summed | {' | '.join(sums)} |", ""]
+    lines.append(f"Foresight's planned step attains it in {attained} of {len(table)} cells, addresses included.")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

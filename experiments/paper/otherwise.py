@@ -1,6 +1,6 @@
 """What each choice changes that OneFlow makes otherwise than `coop`: overhead and fit on the eight models.
 
-    python -m experiments.paper.otherwise [-j JOBS]        writes expected/otherwise.csv and its table in docs/replay.md
+    python -m experiments.paper.otherwise [-j JOBS]        writes expected/otherwise.csv
 
 Bands of 11 budgets within 2.5 % of the peak around 0.7 and 0.5 of it, ten steps, one arena. Compared are means over the
 budgets at which both fit. It goes on where it was interrupted.
@@ -14,10 +14,8 @@ from coopsim.base.progress import watch
 from coopsim.simulate.replay import warm_up
 from coopsim.study.sweep import Grid, Processes, sweep
 from experiments.common import arguments
-from experiments.common.pages import DOCS, write_section
 from experiments.figures.experiment import EXPECTED, ROOT
 from experiments.figures.pictures import MODELS
-from experiments.figures.results import table
 
 CHOICES = {
     "search=window_published": "the loop ends with the window's right end, so the last is never shrunk; inf - inf",
@@ -45,7 +43,6 @@ def main() -> None:
         df = sweep(grid, out, Processes(jobs), report)
     found = pd.DataFrame([row(df, spec) for spec in specs[1:]])
     found.to_csv(EXPECTED / "otherwise.csv", index=False, float_format="%.5f")
-    write_section("otherwise", section(found), DOCS / "replay.md")
 
 
 def row(df: pd.DataFrame, spec: str) -> dict[str, object]:
@@ -57,6 +54,7 @@ def row(df: pd.DataFrame, spec: str) -> dict[str, object]:
     by_model = points.groupby(both.trace).mean()
     return {
         "policy": spec,
+        "otherwise": CHOICES.get(spec.removeprefix("coop:"), "all but small_area: the program"),
         "budgets": len(both),
         "fit": int(fit.sum()),
         "fit_other": int(fit_other.sum()),
@@ -67,18 +65,6 @@ def row(df: pd.DataFrame, spec: str) -> dict[str, object]:
         "most": by_model.max(),
         "most_model": by_model.idxmax(),
     }
-
-
-def section(found: pd.DataFrame) -> str:
-    """One line per choice."""
-    rows = []
-    for r in found.itertuples():
-        choice = r.policy.removeprefix("coop:")
-        words = "all but `small_area`: the program" if r.policy == ALL else CHOICES[choice]
-        ends = f"{r.least:+.1f} ({r.least_model}) to {r.most:+.1f} ({r.most_model})"
-        rows.append([f"`{choice}`", words, f"{r.mean:+.2f}", ends, f"{r.fit_other} ({r.fit})"])
-    head = ["choice", "what is otherwise", "overhead against `coop`, points", "by model, least to most"]
-    return table([*head, f"fits, of {found.budgets.iloc[0]} (`coop`)"], rows)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,6 @@ def gib(nbytes: float) -> str:
 
 def write(name: str) -> None:
     """The section of a table, and its figure beside the others. name: peft or fine-tuning."""
-    write_section(name, section() if name == "peft" else methods(), DOCS)
+    write_section(name, section() if name == "peft" else methods())
     figure: Any = pictures.draw("peft" if name == "peft" else "methods", expected(name))
     save(figure, IMAGES / f"{name}.png", dpi=DPI)

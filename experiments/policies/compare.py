@@ -24,11 +24,9 @@ from experiments.policies import text as policies_text
 from experiments.policies.text import COMPARED, GROUPS
 
 HERE = Path(__file__).parents[1]
-PAGE = HERE.parent / "docs" / "policies-measured.md"
-PAGE_OF_BOUNDS = HERE.parent / "docs" / "optimum.md"
 EXPECTED = HERE / "expected" / "policies.csv"
 WITHOUT_ADDRESSES = HERE / "expected" / "policies-without-addresses.csv"
-BOUNDS = HERE / "expected" / "bounds.csv"
+BY_GROUP = HERE / "expected" / "policies-groups.csv"
 TRACES = [str(HERE.parent / "traces" / f"{name}.parquet") for names in GROUPS.values() for name in names]
 RATIOS = [f"{r}%" for r in range(90, 20, -10)]
 LIMIT = 2.0
@@ -73,9 +71,9 @@ def main() -> None:
         return
     table.to_csv(EXPECTED, index=False, float_format="%.5f")
     without_addresses(TRACES).to_csv(WITHOUT_ADDRESSES, index=False, float_format="%.5f")
-    bands, left_free, bounds = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES, BOUNDS))
-    write_section("policy sums", policies_text.compared(bands, left_free), PAGE)
-    write_section("policy room", policies_text.room(bands, bounds), PAGE_OF_BOUNDS)
+    bands, left_free = (pd.read_csv(file) for file in (EXPECTED, WITHOUT_ADDRESSES))
+    policies_text.groups(bands).to_csv(BY_GROUP, index=False, float_format="%.5f")
+    write_section("policy sums", policies_text.compared(bands, left_free))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Two models, bands of 11 budgets within 2.5 % of the peak around 0.8, 0.6 and 0.4 of it, ten steps, one arena, and the
 limit of compare.py. DTR in the one form that OneFlow's authors compare with. Traces are recorded into out/, not kept.
 
-    python -m experiments.policies.elsewhere [-j JOBS]    writes expected/policies-elsewhere.csv and the table
+    python -m experiments.policies.elsewhere [-j JOBS]    writes expected/policies-elsewhere.csv, a sentence
 
 Some ten minutes of processor time. It goes on where it was interrupted.
 """
@@ -22,7 +22,7 @@ from coopsim.study import tables
 from coopsim.study.sweep import Grid, Processes, sweep
 from experiments.common.pages import write_section
 from experiments.policies import text as policies_text
-from experiments.policies.compare import COLUMNS, HERE, LIMIT, PAGE
+from experiments.policies.compare import COLUMNS, HERE, LIMIT
 
 FOLDER = HERE.parent / "out" / "policies-elsewhere"
 EXPECTED = HERE / "expected" / "policies-elsewhere.csv"
@@ -63,7 +63,7 @@ def main() -> None:
         bands = tables.bands(rows)[[*COLUMNS, "search_visits"]]
         found.append(bands.assign(setting=name, model=[_model(str(trace)) for trace in bands.trace]))
     pd.concat(found).to_csv(EXPECTED, index=False, float_format="%.5f")
-    write_section("policies elsewhere", policies_text.elsewhere(pd.read_csv(EXPECTED)), PAGE)
+    write_section("policies elsewhere", policies_text.elsewhere(pd.read_csv(EXPECTED)))
 
 
 def _recorded(model: str, how: tuple[str, ...], slug: str) -> Path:

@@ -1,4 +1,4 @@
-"""Tables of docs/policies-measured.md and docs/optimum.md, from the bands of compare.py."""
+"""Tables of docs/policies.md, from the bands of compare.py."""
 
 from collections.abc import Iterator
 
@@ -24,39 +24,14 @@ COMPARED = (*DTR, "dte-oneflow", "coop", *OURS)
 NAMES = {"dtr-oneflow": "DTR", "dtr": "DTR, exact", "dtr-eq": "DTR, sets", "dte-oneflow": "DTE", "coop": "Coop"} | OURS
 TARGET = 0.02  #: for the fragmentation rate, as written down before tuning
 NOISE = 1e-9  #: of a sum of times
+EIGHT, HELD_OUT = "the eight reference models", "recorded last, not tuned on"
+ALL, BUT_MOE = "all", "all but `moe`, whose plan offline is hindsight"
 
 
 def compared(table: pd.DataFrame, without_addresses: pd.DataFrame) -> str:
-    """The section "policy sums" of docs/policies-measured.md."""
-    parts = [sums(table), searching(table), fragmented(table), left_free(without_addresses)]
+    """The section "policy sums" of docs/policies.md."""
+    parts = [sums(table), details(table), left_free(without_addresses)]
     return wrapped("\n\n".join(parts))
-
-
-def room(table: pd.DataFrame, bounds: pd.DataFrame) -> str:
-    """How much could be saved at all: a planned step and the lower bound, over the cells of `sums`, one budget each."""
-    head = [
-        "overhead, summed, points",
-        "cells",
-        "best of DTR, DTE, Coop",
-        "Foresight, planned step",
-        "lower bound",
-    ]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    counted = {(t, f"{r:.2f}") for t, r, cell in by_cell(table) if best(cell) is not None and _all_fit(cell)}
-    of_best = bounds.assign(best=bounds[[*DTR, "dte-oneflow", "coop"]].min(axis=1))
-    for name, traces in GROUPS.items():
-        mine = of_best[of_best.trace.isin(traces)].dropna(subset=["best", "foresight", "lower_bound"])
-        both_fit = [(t, f"{r:.2f}") in counted for t, r in zip(mine.trace, mine.memory_ratio, strict=True)]
-        mine = mine[pd.Series(both_fit, mine.index, dtype=bool)]
-        if mine.empty:
-            lines.append(f"| {name} | 0 {'| - ' * 3}|")
-            continue
-        total = {c: 100 * (mine[c] - 1).sum() for c in ("best", "foresight", "lower_bound")}
-        cells = [
-            f"{total[c]:.1f} ({100 * (total[c] / total['best'] - 1):+.1f} %)" for c in ("foresight", "lower_bound")
-        ]
-        lines.append(f"| {name} | {len(mine)} | {total['best']:.1f} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def by_cell(table: pd.DataFrame) -> Iterator[tuple[str, float, pd.DataFrame]]:
@@ -74,38 +49,52 @@ def best(cell: pd.DataFrame) -> "pd.Series | None":
     return whole.loc[whole.loc[[*forms, "dte-oneflow", "coop"]].overhead.idxmin()]
 
 
-def sums(table: pd.DataFrame) -> str:
-    """Excess overhead added up by group; then where ours are worse, and fit less."""
-    head = ["overhead, summed, points", "cells", "best of DTR, DTE, Coop", *OURS.values()]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    groups = {name: list(names) for name, names in GROUPS.items()}
-    (tuned, other, *_) = groups.values()
-    whole = {
-        "**the eight reference models**": tuned + other,
-        "**all**": [t for names in groups.values() for t in names],
-        "**all but `moe`, whose plan offline is hindsight**": [t for g in groups.values() for t in g if t != "moe"],
+def groups(table: pd.DataFrame) -> pd.DataFrame:
+    """Excess overhead added up by group of traces, in points, over the cells where the three and ours fit all."""
+    named = {name: list(names) for name, names in GROUPS.items()}
+    (tuned, other, *_) = named.values()
+    named |= {
+        EIGHT: tuned + other,
+        ALL: [t for names in GROUPS.values() for t in names],
+        BUT_MOE: [t for names in GROUPS.values() for t in names if t != "moe"],
     }
-    for name, traces in {**groups, **whole}.items():
-        lines.append(_sum(name, table[table.trace.isin(traces)]))
-    worse: dict[str, list[str]] = {p: [] for p in OURS}
-    unfit: dict[str, list[str]] = {p: [] for p in OURS}
-    for trace, ratio, cell in by_cell(table):
-        of_best = best(cell)
-        for p in OURS:
-            mine = cell.loc[p]
-            rival = cell.drop(list(OURS)).sort_values("fits").iloc[-1]
-            if mine.fits < rival.fits:
-                of_all = f"{mine.fits:.0f} of {mine.points:.0f}, {NAMES[str(rival.name)]} {rival.fits:.0f}"
-                unfit[p].append(f"{trace} at {ratio:g} ({of_all})")
-            if of_best is None or mine.fits < mine.points:
-                continue
+    return pd.DataFrame([_sum(name, table[table.trace.isin(traces)]) for name, traces in named.items()])
+
+
+def sums(table: pd.DataFrame) -> str:
+    """The sums of all, and of those that nothing was tuned on."""
+    found = groups(table).set_index("group")
+    head = ["networks", "cells", "best of DTR, DTE, Coop", *OURS.values()]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    return "\n".join([*lines, *(_line(name, found.loc[name]) for name in (EIGHT, HELD_OUT, ALL, BUT_MOE))])
+
+
+def details(table: pd.DataFrame) -> str:
+    """Where ours are worse, where they fit less, how much they search, and how much is left free as they do."""
+    head = ["policy", "cells in which it costs more", "cells in which fewer budgets fit", "blocks visited, of Coop's"]
+    head.append(f"cells with a fragmentation rate above {100 * TARGET:g} %")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rates = fragmentation(table)
+    for p in OURS:
+        visits = searching(table, p)
+        cells = [*map(str, worse(table, p)), f"{visits.median():.2f} (at most {visits.max():.2f})"]
+        lines.append(f"| {OURS[p]} | {' | '.join(cells)} | {_above_target(rates[p], of=f' of {len(rates)}')} |")
+    return "\n".join([*lines, f"| Coop | - | - | 1 | {_above_target(rates.coop, of=f' of {len(rates)}')} |"])
+
+
+def worse(table: pd.DataFrame, policy: str) -> tuple[int, int]:
+    """Cells where it costs more than the best of the three, by more than the larger standard deviation of the two.
+
+    And cells where it fits fewer budgets than the one of the three that fits most.
+    """
+    costs = fits = 0
+    for _, _, cell in by_cell(table):
+        mine, of_best = cell.loc[policy], best(cell)
+        fits += int(mine.fits < cell.drop(list(OURS)).fits.max())
+        if of_best is not None and mine.fits == mine.points:
             band = max(mine.overhead_spread, of_best.overhead_spread)
-            if mine.overhead > of_best.overhead + band + NOISE:
-                values = f"{100 * (mine.overhead - 1):.1f} against {100 * (of_best.overhead - 1):.1f}"
-                worse[p].append(f"{trace} at {ratio:g} ({values})")
-    lines += ["", "Worse than the best of the three by more than the noise band: " + _listed(worse) + "."]
-    lines += ["", "Fits fewer budgets of a band than the one of the three that fits most: " + _listed(unfit) + "."]
-    return "\n".join(lines)
+            costs += int(mine.overhead > of_best.overhead + band + NOISE)
+    return costs, fits
 
 
 def _all_fit(cell: pd.DataFrame) -> bool:
@@ -113,8 +102,8 @@ def _all_fit(cell: pd.DataFrame) -> bool:
     return bool((cell.loc[list(OURS)].fits == cell.loc[list(OURS)].points).all())
 
 
-def _sum(name: str, table: pd.DataFrame) -> str:
-    """A line of the table: over the cells where each of the three and ours fit all budgets."""
+def _sum(name: str, table: pd.DataFrame) -> dict[str, object]:
+    """Over the cells where each of the three and ours fit all budgets."""
     total = dict.fromkeys(["best", *OURS], 0.0)
     count = 0
     for _, _, cell in by_cell(table):
@@ -125,54 +114,39 @@ def _sum(name: str, table: pd.DataFrame) -> str:
         total["best"] += 100 * (of_best.overhead - 1)
         for p in OURS:
             total[p] += 100 * (mine.overhead[p] - 1)
-    if not total["best"]:
-        return f"| {name} | {count} {'| - ' * len(total)}|"
-    of_ours = [f"{total[p]:.1f} ({100 * (total[p] / total['best'] - 1):+.1f} %)" for p in OURS]
-    return f"| {name} | {count} | {total['best']:.1f} | {' | '.join(of_ours)} |"
+    return {"group": name, "cells": count} | total
+
+
+def _line(name: str, of: "pd.Series | dict[str, float]") -> str:
+    of_ours = [f"{of[p]:.1f} ({100 * (of[p] / of['best'] - 1):+.1f} %)" for p in OURS]
+    name = f"**{name}**" if name == ALL else name
+    return f"| {name} | {of['cells']:.0f} | {of['best']:.1f} | {' | '.join(of_ours)} |"
 
 
 def elsewhere(table: pd.DataFrame) -> str:
-    """Excess overhead added up by setting and model, over the cells where all fit all budgets."""
-    head = ["overhead, summed, points", "cells", "best of DTR, DTE, Coop", *OURS.values()]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for (setting, model), group in table.groupby(["setting", "model"], sort=False):
-        lines.append(_sum(f"{setting}, {model}", group))
-    lines.append(_sum("**all**", table.assign(trace=table.setting + table.model)))
-    return "\n".join(lines)
+    """What ours save in other settings, over the cells where all fit all budgets."""
+    of = _sum("all", table.assign(trace=table.setting + table.model))
+    thrift, foresight = (f"{100 * (1 - of[p] / of['best']):.1f} %" for p in ("thrift", "foresight"))
+    text = (
+        f"In {table.setting.nunique()} other settings (GPUs, precision, batch sizes, cost models) of "
+        f"{' and '.join(table.model.unique())}, {of['cells']} cells, Thrift costs {thrift} and Foresight {foresight} "
+        "less than the best of the three."
+    )
+    return wrapped(text)
 
 
-def _listed(found: dict[str, list[str]]) -> str:
-    return "; ".join(f"{OURS[p]}: {', '.join(cases) or 'nowhere'}" for p, cases in found.items())
-
-
-def searching(table: pd.DataFrame) -> str:
+def searching(table: pd.DataFrame, policy: str) -> pd.Series:
     """Blocks visited, of Coop's, over the cells where both fit all budgets and Coop searches."""
-    parts = []
-    for p in OURS:
-        ratios = []
-        for _, _, cell in by_cell(table):
-            pair = cell.loc[["coop", p]]
-            if (pair.fits == pair.points).all() and pair.search_visits["coop"] > 0:
-                ratios.append(pair.search_visits[p] / pair.search_visits["coop"])
-        found = pd.Series(ratios)
-        parts.append(f"{OURS[p]} {found.median():.2f} in the median and {found.max():.2f} at most")
-    return "Blocks visited, of Coop's: " + "; ".join(parts) + "."
+    pairs = (cell.loc[["coop", policy]] for _, _, cell in by_cell(table))
+    both = (pair for pair in pairs if (pair.fits == pair.points).all() and pair.search_visits["coop"] > 0)
+    return pd.Series([pair.search_visits[policy] / pair.search_visits["coop"] for pair in both])
 
 
-def fragmented(table: pd.DataFrame) -> str:
-    """In how many cells, of those where Coop and ours fit all budgets, the fragmentation rate is above the target.
-
-    A policy that searches nowhere has none.
-    """
+def fragmentation(table: pd.DataFrame) -> pd.DataFrame:
+    """The rates of Coop and ours, a row per cell where they fit all budgets; none of a policy that never searches."""
     policies = ["coop", *OURS]
-    rates = [
-        cell.fragmentation_rate[policies]
-        for _, _, cell in by_cell(table)
-        if (cell.fits[policies] == cell.points[policies]).all()
-    ]
-    found = pd.DataFrame(rates)
-    counts = [f"{NAMES[p]} in {_above_target(found[p])}" for p in policies]
-    return f"Fragmentation rate above {TARGET:.0%}, of {len(rates)} cells: {', '.join(counts)}."
+    fit = (cell for _, _, cell in by_cell(table) if (cell.fits[policies] == cell.points[policies]).all())
+    return pd.DataFrame([cell.fragmentation_rate[policies] for cell in fit])
 
 
 def _above_target(rates: pd.Series, of: str = "") -> str:
@@ -187,7 +161,8 @@ def left_free(table: pd.DataFrame) -> str:
     parts = []
     for policy, rows in table.dropna().groupby("policy", sort=False):
         parts.append(f"{NAMES[str(policy)]} in {_above_target(rows.rate, of=f' of {len(rows)}')}")
-    return f"The same where nothing has an address and any free byte serves: {', '.join(parts)}."
+    where = f"Where nothing has an address and any free byte serves, the rate is above {100 * TARGET:g} %"
+    return f"{where}: {', '.join(parts)}."
 
 
 def cells(table: pd.DataFrame) -> str:

@@ -35,7 +35,7 @@ def section() -> str:
             f"median {peaks.median():.3f} %, {int((peaks < 0.1).sum())} within 0.1 %, largest {peaks.max():.1f} %",
         ]
     )
-    head = ["what", "card", "equal to the printed digits", "errors"]
+    head = ["what", "GPU", "equal to the printed digits", "errors"]
     return wrapped(f"{table(head, [*rows, _batches(found)])}\n\n{_snapshots(found)}")
 
 
@@ -62,8 +62,8 @@ def _snapshots(found: pd.DataFrame) -> str:
     part = found[found.kind == "snapshot"]
     requests, placed = int(part.requests.sum()), int(part.placed.sum())
     return (
-        f"Snapshots of memory of real cards, {len(part)} files: reserved bytes are equal after each of {requests} "
-        f"requests in {int(part.right.sum())} of them, and {placed} of the requests lie at their recorded address."
+        f"Memory snapshots of GPUs, {len(part)} files: reserved bytes are equal after every request in "
+        f"{int(part.right.sum())} of them. {placed} of {requests} requests lie at their recorded address."
     )
 
 
@@ -80,6 +80,6 @@ def misses() -> list[str]:
 
 def write() -> None:
     """Into the page, and the figure beside the others."""
-    write_section(NAME, section(), DOCS)
+    write_section(NAME, section())
     figure: Any = pictures.draw(NAME, expected())
     save(figure, PAGE / f"{NAME}.png", dpi=PAGE_DPI)

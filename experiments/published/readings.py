@@ -24,7 +24,7 @@ KINDS = (
     Kind(
         "attention_wedsonlin.csv",
         "attention, eager and compiled: memory before the backward pass",
-        "a Hopper card, torch 2.11",
+        "a Hopper GPU, torch 2.11",
         "measured_mib",
         "phantom_mib_torch_2.14.1",
         ("suite", "d_model", "seq_len", "reading"),
@@ -32,7 +32,7 @@ KINDS = (
     Kind(
         "transformer_2.7b_damek.csv",
         "a transformer of 3.4 billion parameters: peaks of passes and of training steps, fp32 and bf16",
-        "a card not named, torch 2.6",
+        "a GPU not named, torch 2.6",
         "measured_gib",
         "phantom_run_gib",
         ("context_length", "mode", "autocast_bf16"),
@@ -40,7 +40,7 @@ KINDS = (
     Kind(
         "ddp_wedsonlin.csv",
         "two ranks, the optimizer sharded or not: allocated and peak in three phases",
-        "two cards not named, torch 2.11",
+        "two GPUs not named, torch 2.11",
         "measured_gib",
         "phantom_gib",
         ("mode", "rank", "phase", "reading"),

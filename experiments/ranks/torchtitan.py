@@ -4,7 +4,7 @@
     python experiments/ranks/torchtitan.py torchtitan -o experiments/expected/torchtitan.csv
 
 `train.py` and `train_configs/llama3_8b.toml` are theirs, unchanged. The vocabulary (of Llama's size) and the texts are
-made up. Needs torch 2.7.0 with triton 3.3.0, and what torchtitan imports; docs/accuracy-ranks.md says how to get them.
+made up. Needs torch 2.7.0 with triton 3.3.0, and what torchtitan imports; README.md says how to get them.
 """
 
 import argparse

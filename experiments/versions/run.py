@@ -5,7 +5,7 @@
 Each version of environments.toml has an environment of its own in FOLDER (out/versions), made if it is not there, which
 takes some 3 GB; beside it are the results of the corpus, so that a run that was stopped goes on where it was. A version
 takes some minutes; with a row in experiments/expected/versions.csv it is run again only if it is named. --test measures
-one column of TESTS anew, in rows that are there. --table prints the page's tables of what there is, and runs nothing.
+one column of TESTS anew, in rows that are there. --table prints the page's table of what there is, and runs nothing.
 """
 
 import argparse
@@ -145,13 +145,6 @@ def table(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def workspaces(rows: dict[str, dict]) -> str:  # type: ignore[type-arg]
-    """The page's table of cuBLAS's workspaces, in MiB."""
-    lines = [("PyTorch", *CARDS), ("---", *("---:" for _ in CARDS))]
-    lines += [(one["torch"], *(f"{int(one[card]) / (1 << 20):g}" for card in CARDS)) for one in rows.values()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="TORCH")
@@ -176,7 +169,7 @@ def main() -> int:
             found = row(version, environments[version], args.folder)
         note(f"{version}: {found}")
         keep(known() | {version: found})
-    print(table(known()), workspaces(known()), sep="\n\n")
+    print(table(known()))
     return 0
 
 

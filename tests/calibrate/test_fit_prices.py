@@ -1,4 +1,4 @@
-"""The shipped prices are those that the H100's measurements give, and their errors are as docs/prices.md says."""
+"""The shipped prices are those that the H100's measurements give, and their errors are as docs/phantom-gpu.md says."""
 
 import csv
 import tomllib

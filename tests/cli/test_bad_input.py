@@ -130,11 +130,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
         2,
         "max_split_size_mb: 1 is below 20",
     ),
-    (
-        ("replay", "good.parquet", "--semantics", "simrd", "--policy", "dtr", "--budget", "50%", "--torch", "2.15.0"),
-        2,
-        "knows only no --torch, no --alloc-conf and no --driver",
-    ),
+    (("replay", "good.parquet", *REPLAY, "--semantics", "simrd"), 2, "unknown option '--semantics'"),
+    (("import", "simrd", "x.log", "-o", "T"), 2, "unknown format 'simrd'"),
     # memory
     (("replay", "good.parquet", *REPLAY), 3, "1 MiB cannot be evicted"),
     (("replay", "good.parquet", "--policy", "lru", "--budget", "512KiB"), 3, "what is there when the step starts"),
@@ -219,8 +216,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
         2,
         "/proc is a folder",
     ),
-    (("requests", "text.parquet", "--alloc-conf", ""), 2, "are for traces"),
-    (("requests", "text.parquet"), 2, "not a case file"),
+    (("requests", "text.parquet"), 2, "not a trace file"),
     # optima
     (("gap", "good.parquet", "--budget", "60"), 2, "--budget '60' has no unit"),
     (("gap", "good.parquet", "--budget", "60%:10%"), 2, "not FROM:TO:STEP"),
@@ -229,11 +225,6 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     # lists
     (("list", "models", "--choices"), 2, "--choices is for policies, not for models"),
     # the largest batch
-    (
-        ("phantom", "run", "--largest", "1:8", "--tolerance", "100%", "--", "python", "{}"),
-        2,
-        "'100%' is not a percentage",
-    ),
     (("phantom", "run", "--largest", "1:99999999", "--", "python", "{}"), 2, "from 1 to a million"),
     (("phantom", "run", "--largest", "1:8", "--trace", "t", "--", "python", "{}"), 2, "--trace is for one run"),
     (("phantom", "run", "--largest", "1:8", "--gpu", "rtx", "--", "python", "{}"), 2, "unknown card 'rtx'"),

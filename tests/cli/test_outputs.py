@@ -40,7 +40,7 @@ def test_no_file_to_write(what: str, tmp_path: Path, coopsim: Any) -> None:
         ("report", "synth:chain", "T", "-o", "T"),
         ("export", "S", "--trace", "T", "--perfetto", "T"),
         ("export", "S", "--torch-snapshot", "S"),
-        ("import", "simrd", "S", "-o", "S"),
+        ("import", "torch-snapshot", "S", "-o", "S"),
     ],
 )
 def test_what_is_read_is_not_written_over(command: tuple[str, ...], tmp_path: Path, coopsim: Any) -> None:

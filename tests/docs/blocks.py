@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from tests.conftest import ROOT
 
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "SKILL.md", ROOT / "traces" / "README.md"])
+_OTHERS = [ROOT / name for name in ("README.md", "SKILL.md", "CONTRIBUTING.md", "traces/README.md")]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *_OTHERS, *(ROOT / "experiments").rglob("README.md")])
 PAGES = [p for p in PAGES if "notebooks" not in p.parts]  # the site's copies
 _FENCE = re.compile(r"^( *)```(\S*)([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`(coopsim [^`]+)`")

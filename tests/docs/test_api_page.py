@@ -1,4 +1,4 @@
-"""docs/api.md is what the docstrings say now."""
+"""docs/reference/python.md is what the docstrings say now."""
 
 import importlib.util
 
@@ -13,4 +13,6 @@ def test_the_page_is_current() -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == module.page(), "python docs/_ext/api_page.py"
+    assert (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8") == module.page(), (
+        "python docs/_ext/api_page.py"
+    )

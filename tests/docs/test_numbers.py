@@ -1,77 +1,93 @@
-"""Numbers that pages repeat in running text are those of the committed data, and the same on every page."""
+"""Numbers that pages repeat in running text are those of the committed data, on whatever page they stand."""
 
 import re
+from collections.abc import Callable
 
 import pandas as pd
 import pytest
 
+from experiments.common.pages import every, read_section
+from experiments.gpu import peaks
 from tests.conftest import ROOT
 
 EXPECTED = ROOT / "experiments" / "expected"
+Numbers = tuple[float, ...]
 
 
-def text(page: str) -> str:
-    """A page on one line, as it may be wrapped anywhere."""
-    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+def networks() -> Numbers:
+    return (len(list((ROOT / "traces").glob("*.parquet"))),)
 
 
-def test_how_many_networks_there_are() -> None:
-    n = len(list((ROOT / "traces").glob("*.parquet")))
-    for page in ("README.md", "docs/tour.md", "docs/policies-ours.md", "docs/policies-measured.md"):
-        assert set(re.findall(r"(\d+) networks", text(page))) == {str(n)}, page
-    assert f"{n - 1} networks (all but `moe`" in text("docs/sensitivity.md")
-    assert f"has all {n}" in text("docs/optimum.md")
-
-
-@pytest.mark.parametrize("page", ["docs/live-measured.md", "docs/proven.md"])
-def test_how_well_live_predicts(page: str) -> None:
+def live_predicts() -> Numbers:
     table = pd.read_csv(EXPECTED / "live" / "time.csv")
     of_plans = table[table.policy != "checkpoint"]
     off = (of_plans.predicted_percent - of_plans.measured_percent).abs()
-    said = text(page)
-    assert f"{len(of_plans)} cases" in said
-    assert f"{off.median():.1f} points" in said
-    assert re.search(rf"{off.max():.1f} at most", said)
+    return len(of_plans), round(off.median(), 1), round(off.max(), 1)
 
 
-def test_how_many_remedies_were_applied() -> None:
-    tables = [pd.read_csv(file) for file in sorted((EXPECTED / "fit").glob("*.csv"))]
-    found = pd.concat(tables)
+def remedies() -> Numbers:
+    """Each of which was applied, and trains."""
+    found = pd.concat([pd.read_csv(file) for file in sorted((EXPECTED / "fit").glob("*.csv"))])
     assert (found.applied == "ok").all()
-    said = text("docs/fit-internals.md")
-    assert f"All {len(found)} remedies found train" in said
-    assert f"All {len(found)} remedies of the ten scripts" in said
-    assert len(tables) == 10
+    return (len(found),)
 
 
-def test_what_our_policies_save() -> None:
-    """As the row of all networks in docs/policies-measured.md has it."""
-    row = next(
-        line for line in (ROOT / "docs" / "policies-measured.md").read_text("utf-8").splitlines() if "**all**" in line
-    )
-    thrift, foresight = (float(p) for p in re.findall(r"\(-([\d.]+) %\)", row)[:2])
-    said = text("docs/policies-ours.md")
-    assert f"Foresight has {foresight:.0f} % less overhead" in said
-    assert f"which knows only the past, {thrift:.1f} % less" in said
-    assert f"it has {foresight:.0f} % less overhead in an arena" in text("README.md")
+def saved() -> Numbers:
+    """By Foresight, as the row of all networks has it."""
+    (row,) = (line for line in read_section("policy sums").splitlines() if "| **all**" in line)
+    _, foresight = (float(p) for p in re.findall(r"\(-([\d.]+) %\)", row)[:2])
+    return (round(foresight),)
 
 
-def test_how_often_policies_fit_on_the_real_allocator() -> None:
+def on_the_real_allocator() -> Numbers:
     fits = pd.read_csv(EXPECTED / "against.csv").assign(ok=lambda t: t.caching == "ok").groupby("policy").ok
-    n, of = fits.sum(), int(fits.size().iloc[0])
-    dte, dtr = n["dte-oneflow"], n["dtr-oneflow"]
-    said = f"{n['coop']} of {of} budgets (Thrift and Foresight {n['thrift']}, DTE {dte}, DTR {dtr};"
+    n = fits.sum()
     assert n["thrift"] == n["foresight"]
-    assert said in text("docs/sensitivity.md")
+    return n["coop"], int(fits.size().iloc[0]), n["thrift"], n["dte-oneflow"], n["dtr-oneflow"]
 
 
-def test_the_readings_of_cards_agree() -> None:
+def readings() -> pd.DataFrame:
     table = pd.read_csv(EXPECTED / "published.csv")
-    readings = table[table.kind == "reading"]
-    attention = readings[readings.source == "attention_wedsonlin"]
-    near = int((readings.error_percent.abs() < 0.1).sum())
-    assert f"{len(readings)} readings" in text("README.md")
-    assert f"{near} within 0.1 %" in text("README.md")
-    others = len(readings) - len(attention)
-    assert f"{len(attention)} of attention and {others} other peaks" in text("docs/accuracy.md")
-    assert f"{len(attention)} of attention, {others} other peaks" in text("docs/proven.md")
+    return table[table.kind == "reading"]
+
+
+def kinds_of_readings() -> Numbers:
+    attention = int((readings().source == "attention_wedsonlin").sum())
+    return attention, len(readings()) - attention
+
+
+def equal_peaks() -> Numbers:
+    rows = peaks.load(ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26")
+    return sum(map(peaks.equal, rows)), len(rows)
+
+
+#: How a page may say a number, and where that number comes from.
+FACTS: dict[str, Callable[[], Numbers]] = {
+    r"\b(3\d) networks\b(?! \(all but)": networks,
+    r"\b(\d+) cases\b.{0,150}?([\d.]+) points (?:off )?in the median,.{0,15}? ([\d.]+) at most": live_predicts,
+    r"\b[Aa]ll (\d+) remedies\b": remedies,
+    r"\b(?:Foresight|it) has (\d+) % less overhead": saved,
+    r"\b(\d+) of (\d+) budgets \(Thrift and Foresight (\d+), DTE (\d+), DTR (\d+)": on_the_real_allocator,
+    r"\b(\d+) readings; 20 runs\b": lambda: (len(readings()),),
+    r"\b(8\d) within 0\.1 %": lambda: (int((readings().error_percent.abs() < 0.1).sum()),),
+    r"\b(\d+) of attention(?: and|,) (\d+) other peaks\b": kinds_of_readings,
+    r"\b(\d+) of (109)\b": equal_peaks,
+}
+
+
+def said(pattern: str, text: str) -> list[Numbers]:
+    """The numbers of every match in a text, which may be wrapped anywhere."""
+    return [tuple(float(group) for group in found.groups()) for found in re.finditer(pattern, " ".join(text.split()))]
+
+
+@pytest.mark.parametrize("pattern", FACTS)
+def test_pages_say_what_the_data_say(pattern: str) -> None:
+    true = tuple(float(number) for number in FACTS[pattern]())
+    found = [(page.name, numbers) for page in every() for numbers in said(pattern, page.read_text(encoding="utf-8"))]
+    assert found, "no page says it: drop the pattern, or let it know the new words"
+    assert [(page, numbers) for page, numbers in found if numbers != true] == [], true
+
+
+def test_a_wrong_number_would_be_found() -> None:
+    assert said(next(iter(FACTS)), "over 38\nnetworks, and on 36 networks (all but one)") == [(38.0,)]
+    assert said(list(FACTS)[-1], "85 of 109 peaks") == [(85.0, 109.0)]

@@ -25,7 +25,7 @@ def test_the_page_says_what_is_expected(checkpointing: ModuleType) -> None:
     from experiments.common.pages import read_section
 
     table = pd.read_csv(HERE / "expected" / "checkpointing.csv")
-    assert read_section("checkpointing", checkpointing.PAGE).strip() == checkpointing.markdown(table).strip()
+    assert read_section("checkpointing").strip() == checkpointing.markdown(table).strip()
 
 
 def test_less_checkpointing_costs_less_and_needs_more() -> None:

@@ -89,8 +89,8 @@ def test_the_page_says_what_was_found(peft: Callable[..., ModuleType]) -> None:
     page = peft("page")
     from experiments.common.pages import read_section
 
-    assert read_section("peft", page.DOCS).strip() == page.section().strip()
-    assert read_section("fine-tuning", page.DOCS).strip() == page.methods().strip()
+    assert read_section("peft").strip() == page.section().strip()
+    assert read_section("fine-tuning").strip() == page.methods().strip()
     found = page.predicted(page.expected("peft"))
     assert found.error_percent.abs().median() <= 0.5
     assert (found.error_percent.abs() <= 2).mean() >= 0.9

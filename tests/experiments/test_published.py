@@ -124,7 +124,7 @@ def test_the_page_says_what_is_expected(published: Callable[..., ModuleType]) ->
     page = published("page")
     from experiments.common.pages import read_section
 
-    assert read_section("published", page.DOCS).strip() == page.section().strip()
+    assert read_section("published").strip() == page.section().strip()
     text = page.DOCS.read_text(encoding="utf-8")
     for name in ("vgg16", "inception_v4", "gmlp_s16_224", "resnet152", "resnetv2_50x1_bitm"):
         assert any(f"timm: {name}, batch" in line for line in page.misses())

@@ -29,7 +29,6 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_the_page_has_the_tables(versions: ModuleType) -> None:
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     assert versions.table(versions.known()) in page
-    assert versions.workspaces(versions.known()) in page
     for row in versions.known().values():
         assert all(name in page for name in row["failed"].split()), row["torch"]
 

@@ -2,15 +2,25 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import Given, MadeObject, with_option
-from coopsim.fitting.editing import edits, longer_loops, loops, source
+from coopsim.fitting.batch import Given, MadeObject
+from coopsim.fitting.bench import Bench
+from coopsim.fitting.editing import edits, loops, source
 from coopsim.fitting.editing.edits import Edit
+from coopsim.fitting.editing.patch import patched
+from coopsim.fitting.options import Option
+from coopsim.fitting.remedies import settings
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
+from coopsim.fitting.survey import Optimizer
+from coopsim.run import Script
 
 CALLS = """\
 import torch
@@ -155,11 +165,8 @@ def test_a_loop_that_ends_after_so_many_batches_trains_as_much(end: str, last: b
     end = f"    {end}\n        break\n"
     body = "    f(x).backward()\n    o.step()\n    o.zero_grad()\n"
     text = f"for i, x in enumerate(data):\n{body + end if last else end + body}"
-    more = text.replace("    o.step()\n    o.zero_grad()\n", "    if (i + 1) % 2 == 0:\n        o.step()\n")
-    more = more.replace("f(x)", "(f(x) / 2)")
-    for old, new in ((text, loops.adding_up(text, times)), (more, longer_loops.adding_up_more(more, times))):
-        before, after = _counts(old, 100), _counts(new, 100 * times)
-        assert after == (before[0], before[1] * times)
+    before, after = _counts(text, 100), _counts(loops.adding_up(text, times), 100 * times)
+    assert after == (before[0], before[1] * times)
 
 
 def _counts(text: str, batches: int) -> tuple[int, int]:
@@ -205,49 +212,6 @@ def test_the_counter(old: str, row: str) -> None:
     assert loops.adding_up(old + body, 2).splitlines()[:2] == [row, "    accelerator.backward(((f(batch) + 1) / 2))"]
 
 
-ADDS_UP = """\
-per_step = 4
-for epoch in range(2):
-    for i, x in enumerate(loader):
-        loss = f(x) / per_step
-        loss.backward()
-        if (i + 1) % per_step == 0 or i + 1 == len(loader):
-            optimizer.step()
-            optimizer.zero_grad()
-"""
-PLAIN = """\
-for i, x in enumerate(loader):
-    (f(x) / 4).backward()
-    if i and (i + 1) % 4 == 0:
-        optimizer.step()
-        optimizer.zero_grad()
-"""
-
-
-def test_a_loop_that_adds_up_already_adds_up_more() -> None:
-    assert longer_loops.adding_up_more(ADDS_UP, 2) == ADDS_UP.replace("per_step = 4", "per_step = 8")
-    assert longer_loops.adding_up_more(PLAIN, 4) == PLAIN.replace("4", "16")
-    assert loops.adding_up(ADDS_UP, 2) == loops.adding_up(PLAIN, 2) == ""
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("per_step = 4", "per_step = int(argv[1])"),
-        ("per_step = 4", "per_step = 4\nper_step = 2"),
-        (" / per_step", ""),
-        ("        loss = f(x) / per_step", "        scaler.step(optimizer)\n        loss = f(x) / per_step"),
-        ("loss.backward()", "loss.backward(); g(x).backward()"),
-        ("(i + 1) % per_step", "(i + 1) % args.per_step"),
-    ],
-)
-def test_no_more_where_it_is_not_certain(old: str, new: str) -> None:
-    assert ADDS_UP.count(old) == 1
-    text = ADDS_UP.replace(old, new)
-    ast.parse(text)
-    assert longer_loops.adding_up_more(text, 2) == ""
-
-
 def test_the_batch_as_calls_set_it() -> None:
     made = MadeObject("TrainingArguments", "a.py", 3, "lines", batch=8, times=2)
     assert Given(made).wanted == 8
@@ -274,7 +238,7 @@ def test_the_batch_as_calls_set_it() -> None:
     ],
 )
 def test_options(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    found = with_option(words, "--batch_size", "2")
+    found = Option(("--batch_size",), 8).added(words, "2")
     assert tuple(word.replace("-", "_") for word in found) == tuple(word.replace("-", "_") for word in expected)
 
 
@@ -317,3 +281,33 @@ def test_a_variable_is_not_deleted_where_its_last_use_is_not_certain(text: str, 
     path.write_text(text, encoding="utf-8")
     last = source.last_use(str(path), "x")
     assert not last or not source.inserted(text, last, "del x")
+
+
+OPTIMIZER = """\
+optimizer = torch.optim.AdamW(
+    net.parameters(),
+    foreach=True,
+)
+optimizer.zero_grad(set_to_none=not keep)
+"""
+
+
+def test_options_of_optimizers_and_of_zero_grad_go_into_their_calls(tmp_path: Path) -> None:
+    """Whatever they were; without such a call, lines set them afterwards, and a patch is refused."""
+    file = tmp_path / "train.py"
+    file.write_text(OPTIMIZER)
+    made = Optimizer("AdamW", True, str(file), 1, True, None, True)
+    survey: Any = SimpleNamespace(zeroed=[(str(file), 5)], optimizers=[made], peak_in_optimizer=True, skips=False)
+    survey.model, survey.models, survey.sharding = None, (), ()
+    bench = Bench(Trials(Script((str(file),)), Runs(lambda _: None)), survey)
+    cleared, fused, one = settings._others(bench)
+    assert patched(cleared, survey) == {str(file): OPTIMIZER.replace("not keep", "True")}
+    assert patched(fused, survey) == {str(file): OPTIMIZER.replace("=True,\n", "=True,\n    fused=True,\n")}
+    assert patched(one, survey) == {str(file): OPTIMIZER.replace("foreach=True", "foreach=False")}
+    both = cleared.with_(one)
+    assert patched(both, survey)[str(file)].count("True") == 1
+    survey.optimizers = [replace(made, file="", line=0)]
+    *_, one = settings._others(bench)
+    assert one.lines == ('for group in optimizer.param_groups: group["foreach"] = False',)
+    with pytest.raises(CoopsimError, match="no patch: the script does not make the AdamW in one certain place"):
+        patched(one, survey)

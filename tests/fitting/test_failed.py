@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coopsim.base.types import CoopsimError
+from coopsim.fitting import Search
 from coopsim.fitting.changes import Changes
+from coopsim.fitting.searching.masks import lower_needs
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
@@ -148,3 +152,27 @@ def test_a_trial_that_runs_out_of_memory_is_no_fit_though_the_script_goes_on() -
 )
 def test_a_trial_that_hardly_trains_is_no_fit(steps: int, changes: Changes, command: str, outcome: str) -> None:
     assert judge(report(steps=steps), changes, command=command) == outcome
+
+
+def test_cautions_are_said_once_and_of_the_card() -> None:
+    """Not of the memory that the first run has."""
+    first = replace(report(), benchmarked=True, input_sizes={"seen": 3, "largest": [8, 512]}, memory_bytes=1 << 40)
+    survey: Any = SimpleNamespace(report=first)
+    search = Search(Script(("a.py",), card="t4", memory_bytes=5 << 30))
+    search._note_basis(survey)
+    said = "\n".join(search._trials.notes)
+    assert said.count("inputs of 3 sizes, up to 8 x 512") == 1
+    assert "all of its 5 GiB" in said
+    assert "TiB" not in said
+
+
+def test_masks_are_not_looked_at_where_they_change_no_verdict() -> None:
+    """Parameters and the optimizer's state alone do not fit: no run is spent on masks that keep nothing."""
+    need = {"op": "aten.nonzero", "place": "a.py:1", "calls": 1, "by": "masks"}
+    held = {"parameters": 4 << 30, "optimizer_state": 2 << 30, "activations": 9 << 30}
+    first = replace(report(), needs_data=[need], peak_by_kind=held)
+    assert first.depends_on_masks
+    tried = Trials(Script(("a.py",), card="t4", memory_bytes=5 << 30), Runs(lambda _: None), first=first)
+    assert lower_needs(tried, Path("requests.npy")) is None
+    assert tried.notes == ["if masks keep nothing, it does not fit either: 6 GiB do not depend on them"]
+    assert tried.runs.count == 0

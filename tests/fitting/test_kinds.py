@@ -10,24 +10,24 @@ import pytest
 
 from coopsim.fitting import Search, apply
 from coopsim.fitting.batch import Batch
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
-from coopsim.fitting.proposals import Case, Proposals
-from coopsim.fitting.remedies import checkpointing, lora, loss, microbatches, optimizers, precision, unused
+from coopsim.fitting.remedies import checkpointing, loss, microbatches, optimizers, precision, unused
 from coopsim.fitting.remedy import COUNTS_BATCHES
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
-from tests.fitting.made import MIB, SCRIPTS, too_large
+from tests.fitting.made import MIB, SCRIPTS, found, too_large, verified
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
 
 
-def of_batches(case: Case) -> Proposals:
+def of_batches(case: Bench) -> None:
     """Micro-batches of a script whose own calls set the batch size."""
     given = case.survey.given
     assert given.wanted is not None
-    return microbatches.propose(case, Batch((), given.wanted, given))
+    microbatches.propose(case, Batch((), given.wanted, given))
 
 
 def needs(*packages: str) -> None:
@@ -92,7 +92,7 @@ TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--
     ],
 )
 def test_a_remedy_is_found_and_its_lines_are_what_ran(
-    propose: Callable[[Case], Proposals],
+    propose: Callable[[Bench], None],
     memory_mib: int,
     words: tuple[str, ...],
     packages: tuple[str, ...],
@@ -101,7 +101,7 @@ def test_a_remedy_is_found_and_its_lines_are_what_ran(
 ) -> None:
     needs(*packages)
     case = too_large(memory_mib, tmp_path, *words)
-    [remedy] = case.drive(propose(case))
+    [remedy] = found(case, propose)
     assert remedy.verified
     assert not remedy.stand_in
     assert not remedy.same_numbers
@@ -119,7 +119,7 @@ def test_a_remedy_is_found_and_its_lines_are_what_ran(
 
 def test_a_copy_of_the_best_weights_goes_to_the_host(tmp_path: Path) -> None:
     case = too_large(1750, tmp_path, "best.py")
-    [remedy] = case.drive(unused.propose(case))
+    [remedy] = found(case, unused.propose)
     assert remedy.lines == ("best = {key: value.cpu() for key, value in best.items()}",)
     assert remedy.same_numbers
     assert not remedy.stand_in
@@ -162,7 +162,7 @@ def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:
     """What Hugging Face's parser reads."""
     words = ("trainer.py", *TRAINER, "--per_device_train_batch_size", "32")
     case = too_large(900, tmp_path, *words)
-    [remedy] = case.drive(of_batches(case))
+    [remedy] = found(case, of_batches)
     assert remedy.command[-4:] == ("--per_device_train_batch_size", "16", "--gradient_accumulation_steps", "2")
     assert not remedy.stand_in
     assert apply(case.trials.script, remedy).steps == 3
@@ -170,18 +170,8 @@ def test_options_of_the_command_set_the_batch(tmp_path: Path) -> None:
 
 def test_a_loop_that_ends_too_early_for_a_step_is_tried_by_a_stand_in(tmp_path: Path) -> None:
     case = too_large(500, tmp_path, "loader.py", "--few")
-    [remedy] = case.drive(of_batches(case))
+    [remedy] = found(case, of_batches)
     assert remedy.stand_in == COUNTS_BATCHES
-
-
-def test_lora_is_no_remedy_but_a_note(tmp_path: Path) -> None:
-    needs("peft", "transformers")
-    case = too_large(1150, tmp_path, "trainer.py")
-    assert not case.drive(lora.propose(case))
-    assert not case.trials.found
-    [note] = case.trials.notes
-    assert note.startswith("another method, which trains other parameters: LoRA of rank 16 takes 1.04")
-    assert 'model = get_peft_model(model, LoraConfig(r=16, target_modules="all-linear"))' in note
 
 
 def test_a_trainer_gets_micro_batches_among_its_first_rows() -> None:
@@ -204,6 +194,6 @@ def test_arguments_of_the_trainer_come_first(tmp_path: Path) -> None:
     whole = checkpointing.by_arguments(case, checkpointing.levels(case)[0])
     assert whole is not None
     assert any("gradient_checkpointing=True" in line for line in whole.lines)
-    done = case.verify(whole)
+    done = verified(case, whole)
     assert done is not None
     assert not done.stand_in

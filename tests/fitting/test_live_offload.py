@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from coopsim.fitting import rows
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
+from coopsim.fitting.figures import HEADROOM
 from coopsim.fitting.remedies import live
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.searching import executors
-from coopsim.fitting.searching.drive import drive
 from coopsim.fitting.searching.executors import changed
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
@@ -22,39 +23,37 @@ from coopsim.run import Script
 GIB = 1 << 30
 
 
-class Case:
+class Given(Trials):
     """Trials that give what a test says: (time, host bytes) without and with offload."""
 
-    def __init__(self, *said: tuple[float, int]) -> None:
-        self.said = dict(zip((False, True), said, strict=True))
-        report = SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0)
-        self.survey: Any = SimpleNamespace(report=report)
-        self.trials = Trials(Script(("train.py",)), Runs(lambda _: None))
-        self.trials.verify = self.verify  # type: ignore[method-assign]
-        self.ran: list[Changes] = []
+    said: dict[bool, tuple[float, int]]
+    ran: list[Changes]
 
-    def verify(self, remedy: Remedy, *_: object, **__: object) -> Remedy:
+    def verify(self, remedy: Remedy, _: object) -> Remedy:
         time, host = self.said[remedy.changes.offload]
         self.ran.append(remedy.changes)
-        self.trials.found[remedy.key] = replace(remedy, time_ratio=time, host_bytes=host, verified=True)
-        return self.trials.found[remedy.key]
+        self.found[remedy.key] = replace(remedy, time_ratio=time, host_bytes=host, verified=True)
+        return self.found[remedy.key]
 
 
-def found(*said: tuple[float, int]) -> tuple[Case, list[Remedy]]:
-    case = Case(*said)
-    known = replace(case.trials.case(case.survey), limit_bytes=10 * GIB)
-    return case, drive(case.trials, case.survey, live.propose(known))
+def found(*said: tuple[float, int]) -> tuple[Given, list[Remedy]]:
+    trials = Given(Script(("train.py",), memory_bytes=int(10 * GIB / (1 - HEADROOM)) + 1), Runs(lambda _: None))
+    trials.said, trials.ran = dict(zip((False, True), said, strict=True)), []
+    report = SimpleNamespace(ranks=0, compiled_graphs=0, steps=6, context_bytes=0)
+    survey: Any = SimpleNamespace(report=report)
+    live.propose(Bench(trials, survey))
+    return trials, list(trials.found.values())
 
 
 def test_it_is_a_row_beside_live_where_it_costs_less() -> None:
-    case, remedies = found((1.2, 0), (1.02, 3 * GIB))
+    trials, remedies = found((1.2, 0), (1.02, 3 * GIB))
     assert [remedy.kind for remedy in remedies] == ["live", "live with offload"]
     assert remedies[1].lines == ("coopsim live run --offload --memory 9932MiB -- python train.py",)
     assert remedies[1].row()["host_bytes"] == 3 * GIB
     head, *table = rows.lines(remedies)[0].splitlines()
     assert "host memory" in head
     assert table[-1].endswith("3 GiB")
-    assert not case.trials.notes
+    assert not trials.notes
 
 
 @pytest.mark.parametrize(("said", "runs"), [
@@ -63,17 +62,17 @@ def test_it_is_a_row_beside_live_where_it_costs_less() -> None:
     (((1.005, 0), (1.0, GIB)), 1),
 ])  # fmt: skip
 def test_it_is_none_where_it_is_no_cheaper_or_nothing_was_to_gain(said: Any, runs: int) -> None:
-    case, remedies = found(*said)
+    trials, remedies = found(*said)
     assert [remedy.kind for remedy in remedies] == ["live"]
-    assert list(case.trials.found) == ["live"]
-    assert len(case.ran) == runs
+    assert list(trials.found) == ["live"]
+    assert len(trials.ran) == runs
     assert "host memory" not in rows.lines(remedies)[0]
 
 
 def test_a_machine_with_less_memory_is_told() -> None:
-    case, _ = found((1.2, 0), (1.02, 1 << 60))
-    assert len(case.trials.notes) == 1
-    assert "of the host's memory; this machine has" in case.trials.notes[0]
+    trials, _ = found((1.2, 0), (1.02, 1 << 60))
+    assert len(trials.notes) == 1
+    assert "of the host's memory; this machine has" in trials.notes[0]
 
 
 def test_the_plugin_is_told_to_offload() -> None:

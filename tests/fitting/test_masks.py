@@ -6,7 +6,6 @@ import pytest
 
 from coopsim.fitting import Search
 from coopsim.fitting.verdict import Fit
-from coopsim.record.observe.masks import Choice, checked
 from coopsim.run import Script
 
 MIB = 1 << 20
@@ -25,7 +24,7 @@ for _ in range(2):
 KEPT = 256 * MIB  #: what a mask keeps at most
 
 
-def fit(folder: Path, memory_mib: int = 12 << 10, masks: Choice = "") -> Fit:
+def fit(folder: Path, memory_mib: int = 12 << 10, masks: str = "") -> Fit:
     file = folder / "masked.py"
     file.write_text(MASKED)
     script = Script((str(file),), card="rtx-3060", memory_bytes=memory_mib * MIB, masks=masks, quiet=True)
@@ -43,7 +42,7 @@ def test_both_bounds_are_said(tmp_path: Path) -> None:
     assert any(note.startswith("if masks keep nothing, it needs") and note.endswith("and fits") for note in found.notes)
     # What the user says of them they keep, and there is one number.
     for masks, needs in (("none", low), ("all", high)):
-        said = fit(tmp_path, masks=checked(masks))
+        said = fit(tmp_path, masks=masks)
         assert (said.needs_bytes, said.lower_needs_bytes) == (needs, None)
 
 

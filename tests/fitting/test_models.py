@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from coopsim.fitting import rows
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.editing.copies import can_copy, copied
 from coopsim.fitting.remedies import checkpointing, precision
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
 from tests.conftest import Runner
-from tests.fitting.made import Tried, tried
+from tests.fitting.made import verified
 
 MIB = 1 << 20
 
@@ -188,14 +189,14 @@ for _ in range(2):
 }
 
 
-def surveyed(text: str, folder: Path, *, missing_mib: int) -> Tried:
+def surveyed(text: str, folder: Path, *, missing_mib: int) -> Bench:
     """A script on a card that lacks some memory for it."""
     (folder / "train.py").write_text(text, encoding="utf-8")
     it = Script(("python", str(folder / "train.py")), card="rtx-3060", quiet=True)
     trials = Trials(it, Runs(lambda _: None))
     survey = trials.survey(folder / "requests.npy")
     trials.script = replace(it, memory_bytes=survey.needs_bytes - missing_mib * MIB)
-    return tried(trials, survey)
+    return Bench(trials, survey)
 
 
 @pytest.mark.slow
@@ -209,7 +210,7 @@ def test_the_models_are_those_that_the_optimizers_train(name: str, tmp_path: Pat
     assert everything is not None
     lines = [line for line in everything.lines if not line.startswith("from ")]
     assert [line[: len(wanted)] for line, wanted in zip(lines, recomputes, strict=True)] == recomputes
-    done = case.verify(everything)
+    done = verified(case, everything)
     assert done is not None
     assert (done.verified, done.stand_in) == (True, "")
     assert case.survey.needs_bytes - done.peak_device_bytes > 20 * MIB
@@ -217,7 +218,7 @@ def test_the_models_are_those_that_the_optimizers_train(name: str, tmp_path: Pat
     assert half is not None
     assert [line.partition(".forward")[0] for line in half.lines] == halves
     if name != "frozen net in the loss":
-        done = case.verify(half)
+        done = verified(case, half)
         assert done is not None
         assert (done.verified, done.stand_in) == (True, "")
 
@@ -229,7 +230,7 @@ def test_lines_that_cannot_be_placed_are_tried_by_a_stand_in(tmp_path: Path) -> 
     case = surveyed(BLOCKS + text, tmp_path, missing_mib=20)
     everything = checkpointing.most(case)
     assert everything is not None
-    done = case.verify(everything)
+    done = verified(case, everything)
     assert done is not None
     assert done.stand_in == "train.py does not make student in one certain place"
     assert "(verified by a stand-in for these lines: train.py does not" in "\n".join(rows.lines([done]))
@@ -243,7 +244,7 @@ def test_lines_that_fail_are_no_remedy(tmp_path: Path) -> None:
     everything = checkpointing.most(case)
     assert everything is not None
     wrong = replace(everything, after_model=("policy.no_such()",))
-    assert case.verify(wrong) is None
+    assert verified(case, wrong) is None
     assert "no_such" in case.failure(wrong)
     assert case.trials.copies is True
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.fitting.proposals import Case
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.remedies import selective
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import ModelBlock, ModelSurvey, OpSurvey
 from coopsim.run import Script
 from tests.conftest import Runner
@@ -60,7 +62,14 @@ def loss():
 PROGRAM = """
 import torch
 from torch import nn
-from coopsim.fitting.inside import blocks, checkpoint
+from types import SimpleNamespace
+from coopsim.fitting.bench import Bench
+from coopsim.fitting.inside import blocks
+from coopsim.fitting.remedies import checkpointing
+from coopsim.fitting.searching.progress import Runs
+from coopsim.fitting.searching.trials import Trials
+from coopsim.fitting.survey import ModelBlock, ModelSurvey
+from coopsim.run import Script
 
 calls = []
 nn.Linear.forward = (lambda plain: lambda self, x: (calls.append(1), plain(self, x))[1])(nn.Linear.forward)
@@ -79,14 +88,18 @@ for chosen, save, wholly, lines in {tries}:
         return dict(zip(names, [p.grad.clone() for p in model.parameters()])), len(calls)
 
     if save:
-        checkpoint.without_cache(model)
+        for module in model.modules():
+            if hasattr(module, "config"):
+                module.config.use_cache = False
     before, plain_calls = gradients()
     names = blocks.repeated(model)[0]
     own = all(hasattr(model.get_submodule(n), "gradient_checkpointing") for n in names)
-    if lines:
-        exec("\\n".join(lines), {{"model": model, "torch": torch}})
-    else:
-        checkpoint.apply(model, names[:chosen], own=own and not wholly, save=save, plain=names[:wholly])
+    level = [ModelBlock(n, 1, own, False, False) for n in names]
+    survey = ModelSurvey(0, "Net", None, False, False, False, "", "", "", (tuple(level),))
+    report = SimpleNamespace(compiled_graphs=0)
+    bench = Bench(Trials(Script(()), Runs(print)), SimpleNamespace(model=survey, models=[survey], report=report))
+    recompute = checkpointing.these(bench, level, level[:chosen], keep=save, wholly=level[:wholly])
+    exec("\\n".join(lines or recompute.lines), {{"model": model, "torch": torch}})
     after, calls_after = gradients()
     found.append({{
         "blocks": len(names),
@@ -136,7 +149,7 @@ def test_why_a_cache_of_keys_and_values_is_said_to_change_numbers(on_phantom: Ru
     assert found["same"] is False
 
 
-def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
+def test_what_keeps_products_and_what_does_not() -> None:
     """Two of four blocks recomputed but for products; and all, one of them wholly."""
     ops = (OpSurvey(PRODUCTS[0], 60, 10), OpSurvey("aten.gelu.default", 10, 40))
     level = tuple(ModelBlock(str(i), 60, own=False, cached=False, statistics=False, ops=ops) for i in range(4))
@@ -144,25 +157,22 @@ def test_lines_to_paste_are_what_runs(on_phantom: Runner) -> None:
         0, "Net", None, half=False, autocast=False, sharded=False, name="", prefix="", file="", levels=(level,)
     )
     survey: Any = SimpleNamespace(model=found, models=(found,), report=SimpleNamespace(compiled_graphs=0))
-    case = Case(Script(()), survey, 0)
-    tries = []
-    for depth, blocks, wholly in ((2, 2, 0), (5, 4, 1)):
-        remedy = selective.proposal(case, selective.SavedOps(PRODUCTS[:1], depth))
-        assert (len(remedy.changes.checkpoint), len(remedy.changes.plain)) == (blocks, wholly)
-        tries += [a_try(blocks, PRODUCTS[:1], wholly, remedy.lines), a_try(blocks, PRODUCTS[:1], wholly)]
-    two_pasted, two, mixed_pasted, mixed = on_phantom(program("mlp", *tries))
-    assert (two_pasted, mixed_pasted) == (two, mixed)
-    assert two["same"]
-    assert mixed["same"]
-    assert (two["model"].count("CheckpointWrapper"), mixed["model"].count("CheckpointWrapper")) == (2, 4)
+    bench = Bench(Trials(Script(()), Runs(lambda _: None)), survey)
+    two, mixed = (selective.proposal(bench, count) for count in (2, 5))
+    assert two.lines[2].endswith("[torch.ops.aten.addmm.default])")
+    assert [line for line in two.lines if " = {" in line] == ["chosen = {*model[:2]}"]
+    assert [line for line in mixed.lines if " = {" in line] == ["chosen = {*model[1:4]}", "wholly = {model[0]}"]
+    assert mixed.text == "recompute 4 of 4 blocks, in 3 of them keep the results of addmm"
+    for remedy in (two, mixed):
+        assert remedy.changes.lines == ((0, "model", remedy.lines),)
 
 
 LOSSES = """
 import torch
-from coopsim.fitting.inside import plugin
+from coopsim.fitting.remedies.loss import LINES
 from torch.nn import functional
 plain = functional.cross_entropy
-plugin.compute_loss_in_chunks()
+exec("\\n".join(LINES), {"torch": torch})
 torch.manual_seed(0)
 labels, dense = torch.randint(0, 50, (40,)), torch.rand(40, 50).softmax(1)
 labels[3] = labels[7] = -100
@@ -204,7 +214,7 @@ def test_a_loss_in_chunks_is_the_loss(on_phantom: Runner) -> None:
 BATCH_NORM = """
 import torch
 from torch import nn
-from coopsim.fitting.inside import checkpoint
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
 block = lambda: nn.Sequential(nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)))
 torch.manual_seed(0)
 model = nn.ModuleList([block()]).append(block())
@@ -216,7 +226,8 @@ def means():
     model[1](model[0](x)).sum().backward()
     return [m.running_mean.clone() for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
 before = means()
-checkpoint.apply(model, ("0", "1"), own=False)
+chosen = {*model}
+apply_activation_checkpointing(model, check_fn=lambda module: module in chosen)
 answer(all(torch.equal(a, b) for a, b in zip(before, means())))
 """
 
@@ -246,3 +257,34 @@ def test_a_model_inside_a_module_goes_by_its_path(on_phantom: Runner, tmp_path: 
     """), encoding="utf-8")  # fmt: skip
     text = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from job import found; answer(found['name'])"
     assert on_phantom(text) == "job.net"
+
+
+PASTED = """
+import torch
+from torch import nn
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.inside import lines
+from coopsim.fitting.inside.models import Models
+
+def identity(name):
+    return (f"{name}[0] = torch.nn.Identity()",)
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+    def forward(self, x):
+        return self.module(x)
+
+models = Models()
+parts = ((0, "job.net", identity("job.net")), (1, "model", identity("model")))
+lines.install(Changes(lines=parts), models)
+nets = [nn.Sequential(nn.Linear(8, 8)) for _ in range(2)]
+sums = [called(torch.ones(8)).sum().item() for called in (nets[0], Wrapper(nets[1]))]
+answer([*sums, *(type(net[0]).__name__ for net in nets)])
+"""
+
+
+def test_lines_without_a_place_are_run_at_the_first_call(on_phantom: Runner) -> None:
+    """By the name that they have for the model, which may be what a wrapper without one contains."""
+    assert on_phantom(PASTED) == [8.0, 8.0, "Identity", "Identity"]

@@ -12,13 +12,12 @@ import pytest
 from coopsim.base.types import CoopsimError
 from coopsim.fitting import batch, figures, rows
 from coopsim.fitting.batch import Given
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import names, source
-from coopsim.fitting.proposals import Keep, Note, Proposals, Try, TryOutcome, Withdraw, fits
 from coopsim.fitting.remedies import checkpointing, microbatches
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.searching import executors, order, progress, trials
-from coopsim.fitting.searching.drive import drive
 from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import ModelBlock, ModelSurvey
@@ -68,7 +67,8 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
 
     tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
     survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given(), activation_bytes=0, needs_bytes=1 << 40)
-    assert not drive(tried, survey, microbatches.propose(tried.case(survey), batch.Batch(("a.py", "--bach={}"), 8)))
+    microbatches.propose(Bench(tried, survey), batch.Batch(("a.py", "--bach={}"), 8))
+    assert not tried.found
     assert tried.notes == ["micro-batches: the script fails with every batch that was tried: --bach=4 is no option"]
 
 
@@ -80,30 +80,30 @@ def test_micro_batches_begin_with_what_may_suffice(activations: int, most: int, 
     """Eight bytes are too many for a batch of 16; `most` is the largest that fits."""
     survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given(), activation_bytes=activations, needs_bytes=8)
     tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None))
-    case = replace(tried.case(survey), limit_bytes=0)
-    proposals = microbatches.propose(case, batch.Batch(("a.py", "{}"), 16))
-    asked: Any = next(proposals)
+    tried.script = replace(tried.script, memory_bytes=1)  # less the headroom, nothing
     seen = []
-    while isinstance(asked, Try):
-        seen.append(int(asked.remedy.command[1]))
-        try:
-            asked = proposals.send(TryOutcome(asked.remedy if seen[-1] <= most else None))
-        except StopIteration:
-            break
+
+    def verify(remedy: Remedy, _: object) -> Remedy | None:
+        seen.append(int(remedy.command[1]))
+        if seen[-1] > most:
+            return None
+        tried.found[remedy.key] = remedy
+        return remedy
+
+    tried.verify = verify  # type: ignore[method-assign]
+    microbatches.propose(Bench(tried, survey), batch.Batch(("a.py", "{}"), 16))
     assert seen == ran
-    assert not isinstance(asked, Keep) or int(asked.remedy.command[1]) == min(most, 8)
+    found = [int(remedy.command[1]) for remedy in tried.found.values()]
+    assert found == [min(most, 8)] * (most > 0)
 
 
 def test_what_may_suffice_comes_first_by_what_it_saves_per_run() -> None:
-    """A setting of one run before a search, and what saves too little last, though it is tried, too."""
-
-    def proposals(name: str) -> Proposals:
-        yield Note(name)
+    """A setting of one run before a search, what saves too little later, and live last: it takes many runs."""
 
     saves_runs = {"a search": (9, 3), "bf16": (5, 1), "live": (30, 6), "checkpointing": (10, 1), "little": (1, 1)}
-    kinds = [RemedyKind(proposals(name), *one) for name, one in saves_runs.items()]
-    noted: list[Any] = [next(kind.proposals) for kind in order.by_gain(kinds, 9)]
-    assert [note.text for note in noted] == ["checkpointing", "a search", "live", "bf16", "little"]
+    kinds = [RemedyKind(name, str, *one) for name, one in saves_runs.items()]
+    found = [kind.name for kind in order.by_gain(kinds, 9)]
+    assert found == ["checkpointing", "a search", "bf16", "little", "live"]
 
 
 def test_running_out_of_memory_is_not_explained_where_it_goes_on() -> None:
@@ -137,9 +137,12 @@ def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.Mon
 
 
 def test_changes_join_and_travel() -> None:
-    one, other = Changes(checkpoint=("a", "b"), own=True), Changes(foreach=False, variables=(("A", "b"),))
+    one, other = (
+        Changes(lines=((0, "a", ("b",)),)),
+        Changes(foreach=False, variables=(("A", "b"),), lines=((1, "", ()),)),
+    )
     both = one.with_(other)
-    assert both == Changes(checkpoint=("a", "b"), own=True, foreach=False, variables=(("A", "b"),))
+    assert both == Changes(foreach=False, variables=(("A", "b"),), lines=((0, "a", ("b",)), (1, "", ())))
     assert Changes.read(both.message()) == both
 
 
@@ -238,34 +241,24 @@ def test_the_rough_answer_is_said_while_the_run_goes_on() -> None:
     assert lines == ["at least 2 GiB: parameters 1 GiB, the state of SGD 1 GiB; activations come on top"]
 
 
-def test_what_is_kept_withdrawn_or_noted_is_what_the_remedy_says() -> None:
-    """And a search for the first remedy ends with it: nothing more is run."""
-    remedies = [Remedy("settings", name, (), 0, 1.0, True, False, Changes(), ()) for name in "abc"]
+@pytest.mark.parametrize(("first", "ran"), [(False, "abcd"), (True, "ab")])
+def test_every_remedy_is_tried_or_those_until_one_fits(first: bool, ran: str) -> None:
+    """What fits is found, unless it is withdrawn."""
+    remedies = [Remedy("settings", name, (), 0, 1.0, True, False, Changes(), ()) for name in "abcd"]
+    tried, seen = Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None)), []
 
-    def proposals() -> Proposals:
-        a, b = (yield from fits(remedies[0])), (yield from fits(remedies[1]))
-        assert a is not None
-        assert b is not None
-        assert (yield from fits(remedies[2])) is None
-        yield Note("c does not fit")
-        yield Withdraw(a)
-        yield Keep(b)
-        yield Keep(b)
+    def verify(remedy: Remedy, _: object) -> Remedy | None:
+        seen.append(remedy.text)
+        if remedy.text not in "bc":
+            return None
+        tried.found[remedy.key] = remedy
+        return remedy
 
-    def verified(tried: Trials, ran: list[str]) -> None:
-        def verify(remedy: Remedy, *_: object, **__: object) -> Remedy | None:
-            ran.append(remedy.text)
-            if remedy.text == "c":
-                return None
-            tried.found[remedy.key] = replace(remedy, verified=True)
-            return tried.found[remedy.key]
-
-        tried.verify = verify  # type: ignore[assignment]
-
+    tried.verify = verify  # type: ignore[method-assign]
     survey: Any = None
-    for first, kept in ((False, 2), (True, 1)):
-        tried, ran = Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None)), []
-        verified(tried, ran)
-        assert len(drive(tried, survey, proposals(), first=first)) == kept
-        assert (ran, tried.notes) == (["a", "b", "c"], ["c does not fit"])
-        assert list(tried.found) == ["settings: b"]
+    bench = Bench(tried, survey, first)
+    bench.each([None, *remedies])
+    assert "".join(seen) == ran
+    assert bench.first_of([None, *remedies]) == remedies[1]
+    bench.withdraw(remedies[1])
+    assert "settings: b" not in bench.found

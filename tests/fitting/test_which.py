@@ -36,7 +36,7 @@ LARGE = (
 )
 
 
-@pytest.mark.parametrize(("option", "value"), [("--memory", "8GiB"), ("--apply", "1"), ("--executor", "dask://x:1")])
+@pytest.mark.parametrize(("option", "value"), [("--memory", "8GiB"), ("--apply", "1")])
 def test_options_for_one_card(coopsim: Any, option: str, value: str) -> None:
     found = coopsim("fit", "--gpu", "any", option, value, "--", "train.py")
     assert (found.code, len(found.err.splitlines())) == (2, 1)

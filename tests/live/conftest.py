@@ -11,6 +11,7 @@ collect_ignore = [
     "compare.py",
     "in_arena.py",
     "made_up.py",
+    "streams_programs.py",
 ]  # of child processes
 
 

@@ -24,7 +24,7 @@ def planned(name, path, share=0.75, hosting=None):
     made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).signature for kind in file.signatures]
     head = replace(file.header, budget_bytes=budget, hosting=hosting)
     plan_file.save(replace(file, header=head, signatures=made), path)
-    return {"first": [k.first for k in file.signatures], "why": [k.why for k in made], "budget": budget}
+    return {"first": [k.first for k in file.signatures], "why": [k.state.why for k in made], "budget": budget}
 """
 
 

@@ -9,7 +9,7 @@ from tests.conftest import Runner
 HEAD = """
 import ctypes, random
 from coopsim.live import device
-from coopsim.live.arena import install, library
+from coopsim.live.arena import library
 lib, HOST = library.load(), library.HOST
 BASE, SIZE = 1 << 40, 512 * 4096
 arena = library.Arena(HOST)
@@ -78,7 +78,7 @@ again = take(0) == empty[0]
 arena.may_grow(yes=True)
 for block in [take(SIZE) for _ in range(2)][:1]:
     give(block)
-calls = [device._calls(install.stats(HOST)), arena.stats.outside]
+calls = [device._calls(library.stats(HOST)), arena.stats.outside]
 answer([a, b, c, d, len(set(empty)), arena.stats.planned, arena.stats.placed, again, *calls])
 """
 

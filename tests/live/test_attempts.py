@@ -78,8 +78,8 @@ def test_an_op_that_is_tried_again_draws_the_same_numbers(child: Runner, compile
 
 
 @pytest.mark.parametrize("plant", [
-    "from coopsim.live.drawn import Drawn; Drawn.restore = lambda self: None",
-    "import coopsim.live.observer_table as table; table.draws = lambda func: 0",
+    "from coopsim.live.operands import Drawn; Drawn.restore = lambda self: None",
+    "import coopsim.live.observed as table; table.draws = lambda func: 0",
 ])  # fmt: skip
 def test_generators_that_are_not_set_back_show(child: Runner, plant: str) -> None:
     assert not noisy(child, plant)[0]

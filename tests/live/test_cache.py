@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from coopsim.cli import live_cache
+from coopsim.base.files import cache_folder
+from coopsim.cli import live
 from coopsim.cli.parser import build
 from coopsim.live import plan_file
-from coopsim.phantom.build import cache_folder
 from tests.conftest import ROOT, Runner
 from tests.live.plans import HEADER
 
@@ -100,42 +100,60 @@ def test_a_plan_is_kept_for_the_script_as_it_is_and_a_damaged_one_is_made_anew(
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "train.py"
     script.write_text("1", encoding="utf-8")
-    told = live_cache.with_kept(arguments(), {}, arena=False)
-    file = Path(told["cache"])
+    place = live.own_plan(arguments(), arena=False)["plan"]
+    file = Path(place)
     assert file.parent == own_cache
-    assert "cached" not in told
     file.write_bytes(b"damaged")
-    assert "cached" not in live_cache.with_kept(arguments(), {}, arena=False)
+    assert live.own_plan(arguments(), arena=False) == {"plan": place, "own": True}
     assert capsys.readouterr().err.endswith("planning anew\n")
-    places = [live_cache.with_kept(arguments(*w), {}, arena=False)["cache"] for w in ((), ("--policy", "coop"))]
+    places = [live.own_plan(arguments(*words), arena=False)["plan"] for words in ((), ("--policy", "coop"))]
     script.write_text("2", encoding="utf-8")
-    places.append(live_cache.with_kept(arguments(), {}, arena=False)["cache"])
-    assert places[0] == str(file)
+    places.append(live.own_plan(arguments(), arena=False)["plan"])
+    assert places[0] == place
     assert len(set(places)) == 3
-    assert live_cache.with_kept(arguments("--no-cache"), {}, arena=False) == {"arena": False}
 
 
 def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in_it(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(live_cache, "no_arena", lambda: "")
+    monkeypatch.setattr(live, "no_arena", lambda: "")
     assert own_cache
-    words = ("--gpu", "h100-80gb", "--memory", "50%")
-    file = live_cache.with_kept(arguments(*words), {}, arena=False)["cache"]
-    plan_file.save(plan_file.PlanFile(replace(HEADER, steady=False)), file)
-    told = live_cache.with_kept(arguments(*words), {}, arena=False)
-    assert (told["arena"], told.get("cached"), told["memory"]) == (True, None, f"{HEADER.budget_bytes}B")
-    live_cache.without_arena(file)
-    told = live_cache.with_kept(arguments(*words), {}, arena=False)
-    assert (told["arena"], told["cached"]) == (False, True)
+    found = arguments("--gpu", "h100-80gb", "--memory", "50%")
+    kept = live.own_plan(found, arena=False)
+    plan_file.save(plan_file.PlanFile(replace(HEADER, steady=False)), kept["plan"])
+    anew = {"arena": True, "memory": f"{HEADER.budget_bytes}B"}
+    assert live.own_plan(found, arena=False) == kept | anew
+    plan_file.mark_steady(kept["plan"])
+    assert live.own_plan(found, arena=False) == kept
 
 
-def test_the_cache_is_bounded(tmp_path: Path) -> None:
-    files = [tmp_path / f"{i}.plan" for i in range(70)]
+def test_an_own_plan_is_followed_only_where_it_matches(child: Runner, tmp_path: Path) -> None:
+    """One for an arena in an arena only; one that is damaged or not there, nowhere; any other file has to match."""
+    path = tmp_path / "step.plan"
+    plan_file.save(plan_file.PlanFile(replace(HEADER, arena=True)), path)
+    text = f"""
+from coopsim.live.errors import LiveError
+from coopsim.live.stored import StoredPlans
+def limit(path, **how):
+    try: return StoredPlans(path, **how).limit(7, share=False)
+    except LiveError as why: return str(why).rpartition(": ")[2]
+path = {str(path)!r}
+found = [limit(path, own=True, arena=True), limit(path, own=True), limit(path + "x", own=True)]
+answer([*found, limit(path), limit(path + "x")])
+"""
+    *own, other, absent = child(text)
+    assert own == [HEADER.budget_bytes, 7, 7]
+    assert other.startswith(str(path))
+    assert absent == "no such file"
+
+
+def test_the_cache_is_bounded(own_cache: Path) -> None:
+    own_cache.mkdir()
+    files = [own_cache / f"{i}.plan" for i in range(70)]
     for i, file in enumerate(files):
         file.write_bytes(b"x")
         os.truncate(file, 1 << 28 if i == 60 else 1)  # sparse
         os.utime(file, (i, i))
-    plan_file.trim(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted(files[61:])
+    assert plan_file.place("a program") not in files
+    assert sorted(own_cache.iterdir()) == sorted(files[61:])

@@ -12,19 +12,19 @@ CPU_PYTHON = os.environ.get("COOPSIM_CPU_PYTHON")
 
 TRAP = """
 import torch
-from coopsim.live import emptied
+from coopsim.live.residency import check_storages, empty, fill
 from coopsim.record.observe import torch_private
 has = torch_private.has
 torch_private.has = lambda path: "data_ptr" not in path and has(path)
-emptied.check()
+check_storages()
 tensor, other = torch.ones(1000), torch.full((1000,), 2.0)
-emptied.empty(tensor.untyped_storage())
+empty(tensor.untyped_storage())
 try:
     tensor.sum()
     said = ""
 except RuntimeError as error:
     said = str(error)
-emptied.fill(tensor.untyped_storage(), other.untyped_storage())
+fill(tensor.untyped_storage(), other.untyped_storage())
 answer([said, tensor.sum().item(), tensor.resize_(2000).numel()])
 """
 

@@ -4,8 +4,9 @@ from tests.conftest import Runner
 
 IMPORT = """
 import torch
-from coopsim.live.bindings import Deviation, Outgrown, check_elements
+from coopsim.live.errors import Deviation, Outgrown
 from coopsim.live.follow import Follow
+from coopsim.live.following import check_elements
 from tests.live.made_up import MUL, NEG, SUB, Op, calls, example, parts, plan, row
 step, x = parts(), torch.arange(4.0)
 follow = Follow(example(), step.context.values)

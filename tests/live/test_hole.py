@@ -34,7 +34,7 @@ prices = []
 def cheapest(price):
     prices.append(sorted(at.index(a) for a in price if a in at))
     return [at[0], at[2]]
-storages[1].pin()
+storages[1].pinned = True
 blocks, found = hole(lambda: 0, cheapest)
 answer([found.made([], 0), evicted(), prices, blocks.taken])
 """

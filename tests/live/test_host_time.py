@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from coopsim.base.types import Action
-from coopsim.live import prices
-from coopsim.live.host_time import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time
+from coopsim.live.host_time import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time, timed
 
 
 class _Trace:
@@ -77,6 +76,6 @@ def test_a_step_is_timed_to_the_beginning_of_the_next_without_what_live_learns_i
 def test_an_op_costs_what_was_read_or_what_its_like_did_or_its_price() -> None:
     price = {0: 5_000, 1: 5_000, 2: 5_000, 3: 10_000, 4: 0}
     op_log = {i: SimpleNamespace(func=func, shapes=((2,), (2,), (i,))) for i, func in enumerate(("mm",) * 3 + ("add",))}
-    costs, source = prices.timed("a card", price, op_log, {0: 90_000, 1: 70_000, 9: 1})
+    costs, source = timed("a card", price, op_log, {0: 90_000, 1: 70_000, 9: 1})
     assert costs == {0: 90_000, 1: 70_000, 2: 80_000, 3: 10_000, 4: 0}
     assert "events around 2 of 4 ops" in source

@@ -28,7 +28,7 @@ def test_an_error_of_the_program(child: Runner, where: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", [
-    "import coopsim.live.mode as mode; mode.complete = lambda act: act()",
+    "import coopsim.live.step as step; step.complete = lambda act: act()",
     "from coopsim.live.mode import StepMode; StepMode.undo = lambda self: None",
 ])  # fmt: skip
 def test_what_is_not_undone_shows(child: Runner, plant: str) -> None:

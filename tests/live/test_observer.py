@@ -84,7 +84,7 @@ def test_by_one_plan_it_does_the_same_as_python(child: Runner, tmp_path: Path) -
 
 
 PLANT = """
-import coopsim.live.observer_table as table
+import coopsim.live.observed as table
 from tests.live.compare import compare
 own = table._made
 def made(plan, row):

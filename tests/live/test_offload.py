@@ -52,25 +52,25 @@ FAULTS = {
     "a stale copy": "LateEngines.begin = stale",
     "a fetch is not waited for": "LateEngines.wait = out_only",
     "memory goes before it is copied": "LateEngines.wait = back_only",
-    "the area is reused too early": "plan_copies._places = early",
+    "the area is reused too early": "actions._places = early",
 }
 PLANT = """
 from dataclasses import replace
-from coopsim.live.host import plan_copies
+from coopsim.live import actions
 from coopsim.live.host.area import BACK, OUT, LateEngines
 from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
-begin, wait, places = own = LateEngines.begin, LateEngines.wait, plan_copies._places
+begin, wait, places = own = LateEngines.begin, LateEngines.wait, actions._places
 seen = set()
-def stale(self, way, to, source, streams):
+def stale(self, way, to, source):
     if way == OUT and to.data_ptr() in seen:
         source = to.clone()
     seen.add(to.data_ptr())
-    return begin(self, way, to, source, streams)
-def out_only(self, way, end, streams):
-    if way == OUT: wait(self, way, end, streams)
-def back_only(self, way, end, streams):
-    if way == BACK: wait(self, way, end, streams)
+    return begin(self, way, to, source)
+def out_only(self, way, end):
+    if way == OUT: wait(self, way, end)
+def back_only(self, way, end):
+    if way == BACK: wait(self, way, end)
 def early(copies):
     return places([replace(c, until=c.begins + 1) for c in copies])
 def same():
@@ -82,7 +82,7 @@ found = {}
 for fault, plant in FAULTS.items():
     exec(plant)
     found[fault] = same()
-    LateEngines.begin, LateEngines.wait, plan_copies._places = own
+    LateEngines.begin, LateEngines.wait, actions._places = own
 answer(found | {"none": same()})
 """
 

@@ -8,7 +8,7 @@ TEXT = """
 import copy
 import torch
 from torch import nn
-from coopsim.live.parts import Parts
+from coopsim.live.step import Parts
 from coopsim.record.observe.torch_private import TorchDispatchMode
 from tests.live.compare import bits
 
@@ -61,7 +61,7 @@ def test_bits_are_the_same(child: Runner, name: str, options: dict[str, object])
 
 
 def test_parts_have_a_sixteenth_or_one_tensor(child: Runner) -> None:
-    text = "from coopsim.live.parts import _cut\nanswer([list(_cut(sizes)) for sizes in SIZES])"
+    text = "from coopsim.live.step import _cut\nanswer([list(_cut(sizes)) for sizes in SIZES])"
     sizes = [[1] * 32, [100, 1, 1, 100], [], [5]]
     found = [[(0, 1), (1, 3), (3, 4)], [(0, 0)], [(0, 1)]]
     cut = child(f"SIZES = {sizes!r}\n{text}")

@@ -1,7 +1,7 @@
 """Which copies of a schedule are of use, and where they lie on the host."""
 
 from coopsim.base.types import Action
-from coopsim.live.host.plan_copies import copies_of
+from coopsim.live.actions import copies_of
 
 READS = [[(0, 0)], [(1, 0)], [(0, 0)], [(1, 0)]]
 

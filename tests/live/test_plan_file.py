@@ -13,8 +13,7 @@ from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan_file import Line, PlanFile
-from coopsim.live.plan_state import Candidate, NoPlan
-from coopsim.live.signatures import Signature
+from coopsim.live.signatures import Candidate, NoPlan, Signature
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
 from tests.live.plans import HEADER

@@ -9,8 +9,17 @@ import pytest
 from coopsim import live as live_package
 from coopsim.live.ladder import Judgement, StepTook, judge
 from coopsim.live.plan import Plan
-from coopsim.live.plan_state import Candidate, Failure, Followed, Last, OnTrial, PlanState, Valid
-from coopsim.live.signatures import KnownSignatures, Signature
+from coopsim.live.signatures import (
+    Candidate,
+    Failure,
+    Followed,
+    KnownSignatures,
+    Last,
+    OnTrial,
+    PlanState,
+    Signature,
+    Valid,
+)
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule
 

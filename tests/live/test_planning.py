@@ -7,7 +7,7 @@ from tests.conftest import Runner
 REPLAN = """
 from coopsim.live import schedules
 from coopsim.live.signatures import Signature
-from coopsim.live.parameters import PlanningParameters
+from coopsim.live.ladder import PlanningParameters
 from coopsim.live.planning import Planning
 from coopsim.live.ladder import StepTook
 from coopsim.trace import synth
@@ -131,10 +131,10 @@ def test_plans_of_steps_that_take_turns_are_replanned_also_once_validated(child:
 
 IN_ARENA = """
 from types import SimpleNamespace
-from coopsim.live.arena.plans import PlacedPlans
+from coopsim.live.arena.placed import PlacedPlans
 from coopsim.live.ladder import StepTook
-from coopsim.live.parameters import PlanningParameters
-from coopsim.live.plan_state import Candidate, OnTrial
+from coopsim.live.ladder import PlanningParameters
+from coopsim.live.signatures import Candidate, OnTrial
 from coopsim.live.signatures import Signature
 signature = Signature(None, [], 1, 0)
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
@@ -160,7 +160,7 @@ def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Ru
 
 def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:
     text = """
-from coopsim.live.plan_state import NoPlan
+from coopsim.live.signatures import NoPlan
 trace = synth.chain(24)
 signature, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
 planning = Planning("foresight-offline", limit, None)

@@ -4,11 +4,12 @@ from tests.conftest import Runner
 
 IMPORT = """
 import torch
-from coopsim.live.residency import Where
 from tests.live.made_up import KIB, made, parts
 step = parts()
 residency = step.context.residency
-where = lambda tracked: residency.where((tracked, tracked.version)).name
+def where(tracked):
+    if residency.memory_of((tracked, tracked.version)) is not None: return "DEVICE"
+    return "HOST" if residency.copies.has((tracked.number, tracked.version)) else "NOWHERE"
 def filled(nbytes=KIB, fill=7):
     tracked = made(step, nbytes)
     tracked.ref().fill_(fill)
@@ -47,9 +48,9 @@ def test_what_has_to_stay_stays(child: Runner) -> None:
     text = """
 assert not step.context.residency.copies._area.reserve(4 * KIB)
 pinned, copied, older = filled(), filled(), filled()
-pinned.pin()
+pinned.pinned = True
 residency.offload((copied, 0), 0)
-older.change()
+older.version += 1
 for tracked in (pinned, copied): residency.evict((tracked, 0))
 residency.evict((older, 0))  # a version that nobody has
 answer([where(pinned), where(copied), where(older)])

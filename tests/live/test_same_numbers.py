@@ -49,10 +49,10 @@ def test_any_policy_will_do(child: Runner, policy: str) -> None:
 
 @pytest.mark.slow
 def test_a_budget_in_bytes_holds_from_the_first_step_on(child: Runner) -> None:
-    """Eight lengths of batch, each a step signature of its own: new ones do not run out of memory."""
-    found = child(CALL.format(names=["eight_lengths"], memory="4.5MiB", policy="foresight-offline", steps=9))[
-        "eight_lengths"
-    ]
+    """Eight lengths of batch, each a step signature of its own: what finds no room goes to the host, as of a card."""
+    spills = "from coopsim.live import step as steps; steps._SPILLS.add('cpu')\n"
+    call = CALL.format(names=["eight_lengths"], memory="4.5MiB", policy="foresight-offline", steps=9)
+    found = child(spills + call)["eight_lengths"]
     assert found["same"]
     assert found["evictions"] > 0
     assert found["peak_allocated_bytes"] <= found["budget_bytes"] == int(4.5 * 2**20)

@@ -1,5 +1,7 @@
 """Steps without a plan: what finds no room goes to the host; what a plan has evicted is made again as it is left."""
 
+from typing import Any
+
 import pytest
 
 from tests.conftest import Runner
@@ -7,7 +9,7 @@ from tests.live.names import NAMES
 
 IMPORT = """
 import torch
-from coopsim.live.spilling import Spilling
+from coopsim.live.state import Spilling
 from coopsim.record.observe import effects
 from tests.live.made_up import ATEN, KIB, parts
 step = parts()
@@ -26,7 +28,7 @@ step.run(ATEN.add_.Scalar, y, 1)
 sent, bytes_there = send(y), spilled.nbytes
 away = step.evicted(y)
 out = step.run(ATEN.neg.default, y)
-step.tracked(y).pin()
+step.tracked(y).pinned = True
 stays = step.tracked(y) not in [tracked for tracked, _ in spilled.candidates([])]
 answer([sent, bytes_there, away, out.tolist(), step.evicted(y), spilled.nbytes, stays])
 """
@@ -146,17 +148,32 @@ answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.
 
 
 ON_CPU = """
+import torch
 from coopsim.live import step as steps
+from coopsim.live.planning import Planning
+from coopsim.live.schedules import Found, Search
 from tests.live.compare import compare
 steps._SPILLS.add("cpu")  # where numbers are real
+Planning._refuse = lambda self, why: None  # as on a GPU
+restore = torch.set_rng_state
+torch.set_rng_state = lambda state: restore(state.clone())  # read past the dispatcher, as on a GPU none on it is
+Search.first = lambda self: Found(None, "no plan")
 answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
 """
 
 
-def check(found: dict[str, dict[str, object]]) -> None:
+#: Beside the budget: states of generators, which lie on a GPU's host, and what numpy makes, as no GPU has it.
+BESIDE = 3 * 5056
+NUMPY = {"own_kernel": 1 << 16}
+
+
+def check(found: dict[str, dict[str, Any]]) -> None:
     for name, report in found.items():
         assert report["same"], name
-        assert report["peak_allocated_bytes"] <= report["budget_bytes"], (name, report)
+        assert report["offloads"] > 0, (name, report)
+        assert report["recomputes"] == report["planned_steps"] == 0, (name, report)
+        most = report["budget_bytes"] + BESIDE + NUMPY.get(name, 0)
+        assert report["peak_allocated_bytes"] <= most, (name, report)
 
 
 @pytest.mark.slow

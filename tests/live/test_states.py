@@ -5,9 +5,9 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.following import Following
-from coopsim.live.plan_state import NoPlan
-from coopsim.live.recording import Deciding, Recording
-from coopsim.live.spilling import Spilling
+from coopsim.live.signatures import NoPlan
+from coopsim.live.following import Deciding, Recording
+from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
 planned, longer = signature(example()), signature(example(NEG))

@@ -59,7 +59,7 @@ def test_evicted_blocks_and_ops_run_again_wait_for_the_streams_that_matter(child
     for report in (two, one):
         assert (report["planned_steps"] >= 3) is planned, report
         assert report["evictions"] > 0, report
-        assert report["recomputes"] > 0, report
+        assert report["recomputes" if planned else "offloads"] > 0, report
     assert two["side"] > 0
     assert two["bytes"] > 0  # the block itself, and not an empty one in its place
     assert two["side_waits"] > 0
@@ -90,24 +90,3 @@ def test_streams_that_nobody_looks_at_show(child: Runner) -> None:
     except AssertionError:
         return
     assert not any(why.endswith("runs on another stream") for _, _, why in found)
-
-
-COPIES = """
-import torch
-from coopsim.live.host.area import BACK, OUT, CudaEngines
-engines, side = CudaEngines(), torch.cuda.Stream()
-waits, own = [], torch.cuda.Stream.wait_event
-def wait_event(stream, event):
-    waits.append([stream == side, stream == torch.cuda.current_stream()])
-    own(stream, event)
-torch.cuda.Stream.wait_event = wait_event
-there, here = torch.zeros(64, device="cuda"), torch.empty(64, pin_memory=True)
-end = engines.begin(OUT, here, there, {side})
-waits.clear()
-engines.wait(OUT, end, {side})
-answer(sorted(waits))
-"""
-
-
-def test_every_stream_waits_for_a_copy_before_its_block_is_another_s(child: Runner) -> None:
-    assert child(COPIES) == [[False, True], [True, False]]

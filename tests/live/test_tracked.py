@@ -55,7 +55,7 @@ def test_a_pinned_storage_stays_pinned_after_a_copy(child: Runner) -> None:
     text = """
 found, kept = [], [storage(), storage()]
 for tracked in map(TrackedStorage, kept):
-    if not found: tracked.pin()
+    if not found: tracked.pinned = True
     with tracked.in_place(): inside = tracked.pinned
     found.append([inside, tracked.pinned])
 answer(found)

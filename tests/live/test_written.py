@@ -55,8 +55,8 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
 
 
 @pytest.mark.parametrize("plant", [
-    "from coopsim.live.written import Writers; Writers.mark = lambda self, recording: None",
-    "from coopsim.live.written import Writers; Writers.used = lambda self, tensors: None",
+    "from coopsim.live.unseen import Writers; Writers.mark = lambda self, recording: None",
+    "from coopsim.live.unseen import Writers; Writers.used = lambda self, tensors: None",
     "from coopsim.live.mode import StepMode; StepMode._is_located = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:

@@ -8,7 +8,7 @@ anew for each score. Only the tests use it; it shares no code with the compiled 
     memory   arena and counter
     score    what losing a value costs
     search   which values go
-    host     copies to the host and back (docs/replay-copies.md)
+    host     copies to the host and back (docs/replay.md)
     run      the replay
 """
 

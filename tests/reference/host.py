@@ -1,4 +1,4 @@
-"""Copies to the host and back: docs/replay-copies.md."""
+"""Copies to the host and back: docs/replay.md."""
 
 import math
 from dataclasses import dataclass, field

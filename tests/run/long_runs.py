@@ -82,28 +82,6 @@ for i in range(4000):
 """
 )
 
-#: Texts of many lengths from a DataLoader, eight at a time. With `ABOVE`, those that are longer in two micro-batches.
-TEXTS = (
-    _HEAD
-    + """
-net = Net(2, 128, 4000).cuda()
-optimizer = torch.optim.AdamW(net.parameters())
-above = ABOVE
-lengths = [16, 24, 16, *(8 * source.randrange(2, 33) for _ in range(997))]
-texts = [torch.zeros(8, n, dtype=torch.long) for n in lengths]
-for i, tokens in enumerate(torch.utils.data.DataLoader(texts, batch_size=None), 1):
-    for part in tokens.chunk(2) if i > 3 and tokens.shape[1] > above else [tokens]:
-        part = part.cuda()
-        out = net(part)
-        loss = nn.functional.cross_entropy(out.flatten(0, 1), part.flatten())
-        loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    if i % 10 == 0:
-        torch.cuda.empty_cache()
-"""
-)
-
 #: Pages of the lengths in a file, eight of each at a time from a DataLoader; what a step has made is gone at its end.
 PAGES = (
     _HEAD

@@ -10,7 +10,7 @@ import pytest
 
 import coopsim
 from coopsim import phantom
-from coopsim.phantom.build import cache_folder
+from coopsim.base.files import cache_folder
 from coopsim.run.probes import toolchain
 from tests.run.compiled import SCRIPT, VARIABLES, phantom_run, report_of
 

@@ -1,5 +1,7 @@
 """Long runs: what the replay of their steps says, against runs of all their steps on the phantom GPU."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from coopsim.run import Script, run
 from tests.run.command import report_of_text
-from tests.run.long_runs import EVALUATES, LEAKS, TEXTS, VARYING, lengths
+from tests.run.long_runs import EVALUATES, LEAKS, VARYING, lengths
 
 pytestmark = [pytest.mark.usefixtures("phantom_gpu"), pytest.mark.slow]
 PEAKS = "peak_allocated_bytes", "peak_reserved_bytes"
@@ -62,25 +64,6 @@ def test_a_leak_runs_out_of_memory_at_the_step_at_which_it_does(tmp_path: Path) 
     assert told["replay"]["runs_out"]["cause"] == "leak"
 
 
-def test_micro_batches_for_the_longest(tmp_path: Path) -> None:
-    """The script that divides the inputs which the remedy says takes what the replay says, and fits."""
-    script = TEXTS.replace("ABOVE", "1000")
-    file = tmp_path / "lengths.txt"
-    file.write_text("16\n24\n16\n" + lengths(997))
-    options = ("--steps", "100", "--lengths", file)
-    needs = report_of_text(tmp_path, script, *options)["replay"]["allocated"]["max"]
-    card = "--memory", f"{(needs * 8 // 10 >> 20) + 160}MiB"  # 160 MiB are the context's
-    told = report_of_text(tmp_path, script, *options, *card)["replay"]
-    assert told["runs_out"]["cause"] == "longer input"
-    [tried] = [one for one in told["tried"] if one["kind"] == "micro_batches"]
-    assert tried["fits"]
-    above = int(tried["what"].partition("longer than ")[2].partition(" ")[0])
-    assert 16 < above < 256
-    ran = report_of_text(tmp_path, TEXTS.replace("ABOVE", str(above)), *card)
-    assert ran["outcome"] == "ok"
-    assert (tried["peak_allocated_bytes"], tried["peak_reserved_bytes"]) == tuple(ran[key] for key in PEAKS)
-
-
 def test_recording_steps_changes_no_peak(tmp_path: Path) -> None:
     plain, recorded = (
         report_of_text(tmp_path, EVALUATES, "--steps", "60", *options) for options in ((), ("--replay-steps", "60"))
@@ -123,3 +106,14 @@ def test_a_script_is_judged_by_its_long_run(tmp_path: Path) -> None:
     enough = run(replace(of, memory_bytes=1 << 40, steps=110, lengths=str(a_file(tmp_path, 1000))))
     assert enough.replay is not None
     assert run(replace(of, memory_bytes=enough.replay["needs_bytes"])).outcome == "ok"
+
+
+def test_a_gate_is_held_to_the_replay(tmp_path: Path) -> None:
+    """What a leak takes after 5000 steps, not after the 12 that ran."""
+    (tmp_path / "train.py").write_text(LEAKS)
+    asked = ("phantom", "run", "--gpu", "rtx-3060", "--max-memory", "400MiB", "--steps", "12", "--json")
+    codes = []
+    for more in ((), ("--replay-steps", "5000")):
+        command = [sys.executable, "-m", "coopsim", *asked, *more, "--", "python", str(tmp_path / "train.py")]
+        codes.append(subprocess.run(command, capture_output=True, check=False).returncode)
+    assert codes == [0, 1]

@@ -37,7 +37,7 @@ def test_differences_are_paired_and_what_fits_is_counted() -> None:
     assert (turned.difference, turned.only_first) == (pytest.approx(3), 2)
     for said in (
         "a against b",
-        "both fit    6 of 10 budgets, in 2 of 2 traces",
+        "both fit    6 of 10 replays, in 2 of 2 traces",
         "-3.00 points",
         "a 6, b 8",
         "b 2; neither: 2",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coopsim import trace
-from coopsim.record.capture import Job, capture
+from coopsim.record.capture import Job, capture, models
 from experiments.gpu import names, peaks
 from experiments.gpu.peaks_again import again
 from tests.conftest import ROOT
@@ -75,7 +75,9 @@ def test_all() -> None:
 @pytest.mark.parametrize("model", [*names.MAIN, *names.OTHERS, "bilstm-fused"])
 def test_models(tmp_path: Path, model: str) -> None:
     """Peaks of the recorded steps: requested to 0.1 %, reserved to 2 %."""
-    capture(Job(model, tmp_path / "trace.parquet", card="h100-80gb", steps=names.steps(model)))
+    target = model if model in models.names() else str(ROOT / "experiments/models/bilstm_fused.py:step")
+    job = Job(target, tmp_path / "trace.parquet", card="h100-80gb", steps=names.steps(model), precision="tf32")
+    capture(job)
     ours, card = (trace.load(file).header for file in (tmp_path / "trace.parquet", H100 / names.trace(model)))
     for kind, share in (("requested", 0.001), ("reserved", 0.02)):
         key = f"peak_{kind}_bytes"

@@ -79,6 +79,15 @@ def test_capture(record: Recorder, coopsim, tmp_path: Path) -> None:
     assert json.loads(answer.out)["outcome"] == "ok"
 
 
+def test_core() -> None:
+    """Replays are those of OneFlow with this version of Numba, compiled as it is known inside."""
+    goldens = ROOT / "tests/simulate/policies/oneflow/test_golden.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "not slow", "-p", "no:cacheprovider", str(goldens)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "ordinary means" not in done.stderr + done.stdout
+
+
 def test_fit(tmp_path: Path) -> None:
     """A remedy is verified, and fits when it is applied."""
     case = too_large(300, tmp_path, "blocks.py", "--batch", "1024")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.editing import longer_loops, loops, source
+from coopsim.fitting.editing import loops, source
 from coopsim.fitting.editing import texts as sources
 
 
@@ -51,7 +51,7 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
     for edit in sorted(dict.fromkeys(edits), key=lambda one: (one.times > 1, bool(one.after))):
         text = texts.get(edit.file) or sources.read(edit.file)
         if edit.times > 1:
-            new = loops.adding_up(text, edit.times) or longer_loops.adding_up_more(text, edit.times)
+            new = loops.adding_up(text, edit.times)
         else:
             new = source.inserted(text, edit.after, edit.inserted) if edit.after else _changed(text, edit)
         if not new:

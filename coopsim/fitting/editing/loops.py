@@ -45,7 +45,7 @@ def adding_up(text: str, times: int) -> str:
     changes.append((*span(text, loss), _divided(text, loss, times)))
     at = loop.body.index(backward)
     first = [s for s in _called(loop.body, "zero_grad") if loop.body.index(s) < at]
-    ends = counted_ends(text, loop, counter, times)
+    ends = _counted_ends(text, loop, counter, times)
     if ends is None:
         return ""
     changes += ends
@@ -65,13 +65,13 @@ def adding_up(text: str, times: int) -> str:
     return text
 
 
-def counted_ends(text: str, loop: ast.For, counter: str, times: int) -> list[Change] | None:
+def _counted_ends(text: str, loop: ast.For, counter: str, times: int) -> list[Change] | None:
     """Return the changes by which a loop ends after so many steps where it ended after as many batches: `if i == 3:`.
 
     `counter` is the name that counts batches from 0. None if the loop ends by a count that is not certain.
 
     >>> text = "for i, x in enumerate(d):\\n    if i == 3:\\n        break\\n    o.step()\\n"
-    >>> [new for _, _, new in counted_ends(text, ast.parse(text).body[0], "i", 4)]
+    >>> [new for _, _, new in _counted_ends(text, ast.parse(text).body[0], "i", 4)]
     ['i // 4']
     """
     counted = {n.target.id for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}

@@ -1,6 +1,5 @@
 """Make a patch of the user's files for a remedy, where the places to change are certain."""
 
-import ast
 import difflib
 import re
 from dataclasses import replace
@@ -57,16 +56,9 @@ def patched(remedy: Remedy, survey: Survey) -> dict[str, str]:
     texts: dict[str, str] = {}
     if remedy.after_model:
         _model(remedy, survey, texts)
-    if changes.foreach is not None or changes.fused is not None:
-        option = "fused=True" if changes.fused else "foreach=False"
-        for made in survey.optimizers:
-            _optimizer(made.file, made.line, made.type, option, texts)
     if changes.of_fsdp:
         for call in survey.sharding:
             _sharding(call, changes, texts)
-    if changes.set_to_none:
-        for file, number in survey.zeroed:
-            _replace_line(file, number, "=False", "=True", texts)
     edits.apply(remedy.edits, texts)
     if not texts and remedy.changes.outside_files != remedy.changes:
         raise CoopsimError("no patch: where the lines belong is for you to say")
@@ -98,15 +90,6 @@ def _model(remedy: Remedy, survey: Survey, texts: dict[str, str]) -> None:
     texts[model.file] = "".join(rows)
 
 
-def _optimizer(file: str, number: int, name: str, option: str, texts: dict[str, str]) -> None:
-    call = source.call_at(file, number, name) if file else None
-    text = _text(file, texts) if file else ""
-    old = ast.get_source_segment(sources.read(file), call) if call else None
-    if old is None or text.count(old) != 1:
-        raise CoopsimError(f"no patch: no line of yours makes the {name}")
-    texts[file] = text.replace(old, source.insert_argument(old, option))
-
-
 def _sharding(call: Sharding, changes: Changes, texts: dict[str, str]) -> None:
     if not fsdp.values(call, changes):
         return
@@ -115,14 +98,6 @@ def _sharding(call: Sharding, changes: Changes, texts: dict[str, str]) -> None:
     if new is None or text.count(new[0]) != 1:
         raise CoopsimError(f"no patch: the arguments of {call.type} are not certain")
     texts[call.file] = text.replace(*new)
-
-
-def _replace_line(file: str, number: int, old: str, new: str, texts: dict[str, str]) -> None:
-    line = sources.rows(sources.read(file))[number - 1].rstrip("\n") if file else ""
-    text = _text(file, texts) if file else ""
-    if line.count(old) != 1 or text.count(line) != 1:
-        raise CoopsimError("no patch: zero_grad is not called with set_to_none=False in one line")
-    texts[file] = text.replace(line, line.replace(old, new))
 
 
 def _text(file: str, texts: dict[str, str]) -> str:

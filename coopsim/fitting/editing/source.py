@@ -25,18 +25,6 @@ def indent(file: str, number: int) -> str:
     return text[: len(text) - len(text.lstrip())]
 
 
-def with_argument(file: str, number: int, name: str, argument: str) -> str:
-    """Return the text of the call of `name` that spans line `number`, with an argument added ("foreach=False").
-
-    "" unless there is exactly one such call.
-    """
-    found = call_at(file, number, name)
-    if found is None:
-        return ""
-    text = ast.get_source_segment(texts.read(file), found) or ""
-    return insert_argument(text, argument)
-
-
 def insert_argument(call: str, argument: str) -> str:
     """Return a call's text with an argument added before its closing parenthesis, on a line of its own if others are.
 

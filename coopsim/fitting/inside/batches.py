@@ -10,13 +10,12 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fitting.changes import Changes
-from coopsim.run.launch import dividing
+from coopsim.fitting.inside import accumulating
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.places import is_own
 
 _LIGHTNING = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
-_PARSER = "transformers.hf_argparser"
-_OWN_LINES, _BY_PARSER, _BY_LIBRARY = "lines", "options", ""
+_OWN_LINES, _BY_LIBRARY = "lines", ""
 
 
 class Batches:
@@ -130,15 +129,13 @@ def _around(owner: Any, name: str, around: Any) -> None:
 
 
 def _place(made: Any) -> dict[str, Any]:
-    """Return the type of an object and the user's line that makes it, directly or by Hugging Face's parser."""
+    """Return the type of an object and the user's line that makes it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename == __file__ or _is_of(frame, made)):
         frame = frame.f_back
     file, line, by = "", 0, _BY_LIBRARY
     if frame is not None and is_own(frame.f_code.co_filename):
         file, line, by = frame.f_code.co_filename, frame.f_lineno, _OWN_LINES
-    elif frame is not None and frame.f_globals.get("__name__") == _PARSER:
-        by = _BY_PARSER
     return {"type": type(made).__name__, "file": file, "line": line, "by": by}
 
 
@@ -155,6 +152,6 @@ def accumulate(changes: Changes) -> None:
     """
     if changes.hold_gradients:
         for owner in (torch.optim.Optimizer, torch.nn.Module):
-            dividing.conditional(owner, "zero_grad", lambda _: False)
+            accumulating.conditional(owner, "zero_grad", lambda _: False)
         return
-    dividing.skip_steps(lambda _, call: call % changes.accumulate == 0)
+    accumulating.skip_steps(lambda _, call: call % changes.accumulate == 0)

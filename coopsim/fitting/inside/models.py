@@ -70,6 +70,10 @@ class Models:
     def _is_model(self, module: nn.Module) -> bool:
         return any(True for _ in module.parameters())
 
+    def user_s(self, number: int, model: nn.Module) -> nn.Module:
+        """Return what the user's name stands for: the model, or what a wrapper that has no name wraps."""
+        return model.get_submodule(self._found[number]["prefix"].rstrip("."))
+
     def number(self, module: nn.Module) -> int | None:
         """Return the number of a model; None if the module is not a model that was called."""
         return self._known.get(id(module))

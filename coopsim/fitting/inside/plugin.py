@@ -3,15 +3,13 @@
 import sys
 from typing import Any
 
-import torch
-
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.inside import batches, checkpoint, optimizers, precision, sharded
+from coopsim.fitting.inside import arguments, batches, lines, optimizers, precision, sharded
 from coopsim.fitting.inside.blocks import BlockMeter
 from coopsim.fitting.inside.meter import StepMeter
 from coopsim.fitting.inside.models import Models
+from coopsim.fitting.inside.partitioner import Partitioner
 from coopsim.fitting.inside.rough import Rough
-from coopsim.fitting.remedies.loss import LINES
 from coopsim.run.probes.watch import Watch
 
 
@@ -35,21 +33,15 @@ class ChangesPlugin:
         watch.after_compiled_step.append(self._meter.compiled_step_ended)
         watch.calls.begins.append(Rough().call_begins)
         self._optimizers = optimizers.Optimizers()
-        if changes.checkpoint:
-            self._models.on_first_call.append(lambda i, model: checkpoint.install(changes, i, model))
-        if changes.on_host:
-            self._models.on_first_call.append(lambda i, model: checkpoint.offload(changes, i, model))
-        if changes.no_cache:
-            self._models.on_first_call.append(lambda _, model: checkpoint.without_cache(model))
-        if changes.chunked_loss:
-            self._models.on_first_call.append(lambda i, _: None if i else compute_loss_in_chunks())
+        lines.install(changes, self._models)
         if changes.autocast:
             precision.autocast(self._models, changes.models)
         if changes.bf16_weights:
             precision.convert(self._models, changes.models)
         self._batches = batches.Batches(changes)
+        self._arguments = arguments.Arguments()
         self._sharded = sharded.Sharded(changes)
-        self._partitioner = checkpoint.Partitioner(changes.activation_memory_budget)
+        self._partitioner = Partitioner(changes.activation_memory_budget)
         watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
@@ -65,14 +57,11 @@ class ChangesPlugin:
             "models": [about | {"levels": self._blocks.levels(i)} for i, about in enumerate(found)],
             "optimizers": self._optimizers.found(),
             "sharding": self._sharded.found(),
+            "deferred": self._sharded.deferred(),
             "batches": self._batches.found(),
+            "options": self._arguments.found(),
             "trainer": "transformers.trainer" in sys.modules,
             "backwards": self._where.backwards,
             "own_memory_budgets": self._partitioner.own,
             **self._meter.found(),
         }
-
-
-def compute_loss_in_chunks() -> None:
-    """Replace torch.nn.functional.cross_entropy by that in chunks, for all that calls it by this name from now on."""
-    exec("\n".join(LINES), {"torch": torch})  # noqa: S102 (the trial runs the lines that are shown)

@@ -1,5 +1,6 @@
 """Survey and change how a script shards its modules with FSDP."""
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -23,6 +24,7 @@ class Sharded:
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self._calls: list[dict[str, Any]] = []
+        self._defers: list[dict[str, Any]] = []
         after_import("torch.distributed.fsdp", self._imported)
 
     def found(self) -> list[dict[str, Any]]:
@@ -32,6 +34,7 @@ class Sharded:
     def _imported(self, module: ModuleType) -> None:
         self._first(module)
         self._second(module)
+        self._deferring(module)
 
     def _first(self, module: ModuleType) -> None:
         changes, original = self._changes, module.FullyShardedDataParallel.__init__
@@ -77,8 +80,36 @@ class Sharded:
 
         module.fully_shard = fully_shard  # type: ignore[attr-defined]
 
-    def _call(self, caller: FrameType, **about: Any) -> None:
-        if caller.f_globals.get("__name__", "").startswith(_WRAPS):  # FSDP wraps a submodule itself
+    def _deferring(self, module: ModuleType) -> None:
+        """Watch what defers the reduction of gradients to a later batch; with `sync_each`, it does nothing."""
+        at_once, no_sync = self._changes.sync_each, module.FullyShardedDataParallel.no_sync
+
+        @functools.wraps(no_sync)
+        def without(sharded: Any) -> Any:
+            self._note(self._defers, sys._getframe(1), name="no_sync")
+            return contextlib.nullcontext() if at_once else no_sync(sharded)
+
+        module.FullyShardedDataParallel.no_sync = without
+        if not hasattr(module, "FSDPModule"):  # before 2.6
             return
+        requires = module.FSDPModule.set_requires_gradient_sync
+
+        @functools.wraps(requires)
+        def set_requires(sharded: Any, requires_gradient_sync: bool, **options: Any) -> None:
+            if not requires_gradient_sync:
+                self._note(self._defers, sys._getframe(1), name="set_requires_gradient_sync")
+            requires(sharded, requires_gradient_sync or at_once, **options)
+
+        module.FSDPModule.set_requires_gradient_sync = set_requires
+
+    def deferred(self) -> list[dict[str, Any]]:
+        """Return the calls that defer the reduction of gradients, each once: name, file and line, as in `found`."""
+        return [dict(call) for call in dict.fromkeys(tuple(call.items()) for call in self._defers)]
+
+    def _call(self, caller: FrameType, **about: Any) -> None:
+        if not caller.f_globals.get("__name__", "").startswith(_WRAPS):  # else FSDP wraps a submodule itself
+            self._note(self._calls, caller, **about)
+
+    def _note(self, calls: list[dict[str, Any]], caller: FrameType, **about: Any) -> None:
         own = is_own(caller.f_code.co_filename)
-        self._calls.append(about | {"file": caller.f_code.co_filename * own, "line": caller.f_lineno * own})
+        calls.append(about | {"file": caller.f_code.co_filename * own, "line": caller.f_lineno * own})

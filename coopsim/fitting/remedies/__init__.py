@@ -1,1 +1,1 @@
-"""The kinds of remedy, a module each: what to propose for a case, request by request (proposals.py)."""
+"""The kinds of remedy, a module each: what each has tried on a bench (bench.py)."""

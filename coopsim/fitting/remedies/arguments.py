@@ -1,34 +1,28 @@
-"""Remedies that Hugging Face's TrainingArguments make: one argument, set in the user's call or as an option."""
+"""Remedies that Hugging Face's TrainingArguments make: one argument, set in the user's call."""
 
-import shlex
 from dataclasses import replace
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import with_option
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit, lines
-from coopsim.fitting.proposals import Case
 from coopsim.fitting.remedy import Remedy
 
 
 def proposal(
-    case: Case, kind: str, text: str, argument: str, changes: Changes, *, same: bool, value: str = "True"
+    bench: Bench, kind: str, text: str, argument: str, changes: Changes, *, same: bool, value: str = "True"
 ) -> Remedy | None:
-    """Return the remedy, not tried yet, that sets `argument` to `value`; None if no call or option makes it certain.
+    """Return the remedy, not tried yet, that sets `argument` to `value`; None if no call makes it certain.
 
     changes: what stands for it where the user's call is not in one certain place.
     """
-    made = case.survey.given.arguments
+    made = bench.survey.given.arguments
     if made is None or not made.by:
         return None
     told = replace(changes, printed=(f"{argument}={value}",))
-    if made.by == "options":
-        command = with_option(case.script.command, f"--{argument}", value)
-        line = (shlex.join(("python", *command) if command[0].endswith(".py") else command),)
-        return case.proposal(kind, text, line, told, same=same, command=command)
     code = value if value == "True" else f'"{value}"'
     edit = Edit(made.file, made.line, made.type, ((argument, -1, code),))
     try:
-        return case.proposal(kind, text, lines((edit,)), told, same=same, edits=(edit,))
+        return bench.proposal(kind, text, lines((edit,)), told, same=same, edits=(edit,))
     except CoopsimError:
         return None

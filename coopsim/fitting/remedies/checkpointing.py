@@ -4,13 +4,11 @@ A block is a module of which a model has several in a row, as the layers of a tr
 the outermost level holds those that lie in no other block, the next those within them.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.names import expressions
-from coopsim.fitting.proposals import Case, Keep, Proposals, Request, first, fits
 from coopsim.fitting.remedies import arguments
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.survey import ModelBlock, ModelSurvey
@@ -18,48 +16,49 @@ from coopsim.fitting.survey import ModelBlock, ModelSurvey
 _SIMILAR = 0.05  #: blocks whose kept bytes differ by less, as a fraction, are not reordered
 
 
-def propose(case: Case) -> Proposals:
+def propose(bench: Bench) -> None:
     """Propose recomputation of the fewest blocks, of the outermost level that suffices; nothing if none does.
 
     Where TrainingArguments can turn it on, `propose_whole` comes before.
     """
-    for i, level in enumerate(levels(case)):
-        whole = by_arguments(case, level) if i == 0 else None
-        if whole is not None and whole.key not in case.found and not case.failure(whole):
+    for i, level in enumerate(levels(bench)):
+        whole = by_arguments(bench, level) if i == 0 else None
+        if whole is not None and whole.key not in bench.found and not bench.failure(whole):
             continue  # all of them do not suffice
-        if found := (yield from fewest(case, level, partial(proposal, case, level))):
-            yield Keep(found[-1])
+        frees = [block.kept_bytes for block in ordered(level)]
+        if fewest(bench, frees, lambda count, level=level: proposal(bench, level, count)):  # type: ignore[misc]
             return
 
 
-def most(case: Case) -> Remedy | None:
+def most(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet, that recomputes all blocks of the outermost level; None if there are none."""
-    every = levels(case)
-    return proposal(case, every[0], len(every[0])) if every else None
+    every = levels(bench)
+    return proposal(bench, every[0], len(every[0])) if every else None
 
 
-def propose_whole(case: Case) -> Proposals:
+def propose_whole(bench: Bench) -> None:
     """Propose recomputation of all blocks by TrainingArguments."""
-    every = levels(case)
-    yield from first(by_arguments(case, every[0]) if every else None)
+    every = levels(bench)
+    if every:
+        bench.first_of([by_arguments(bench, every[0])])
 
 
-def by_arguments(case: Case, level: Sequence[ModelBlock]) -> Remedy | None:
+def by_arguments(bench: Bench, level: Sequence[ModelBlock]) -> Remedy | None:
     """Return the remedy, not tried yet, by which Hugging Face's Trainer recomputes all blocks; None if it cannot."""
     if not level or not all(block.own for block in level):
         return None
-    text = these(case, level, level).text + " (gradient_checkpointing)"
-    same = these(case, level, level).same_numbers
+    text = these(bench, level, level).text + " (gradient_checkpointing)"
+    same = these(bench, level, level).same_numbers
     name = "gradient_checkpointing"
-    return arguments.proposal(case, "checkpointing", text, name, Changes(), same=same)
+    return arguments.proposal(bench, "checkpointing", text, name, Changes(), same=same)
 
 
-def levels(case: Case) -> list[tuple[ModelBlock, ...]]:
+def levels(bench: Bench) -> list[tuple[ModelBlock, ...]]:
     """Return the blocks of all models that keep values for a backward pass, by level, the outermost level first.
 
     If none keeps any, they are those of the survey's first model. A model with fewer levels has its last in all others.
     """
-    models = [model for model in case.survey.models if model.keeps] or case.survey.models[:1]
+    models = [model for model in bench.survey.models if model.keeps] or bench.survey.models[:1]
     deepest = max((len(model.levels) for model in models), default=0)
     return [
         tuple(block for model in models if model.levels for block in model.levels[min(i, len(model.levels) - 1)])
@@ -67,48 +66,45 @@ def levels(case: Case) -> list[tuple[ModelBlock, ...]]:
     ]
 
 
-def fewest(
-    case: Case, level: Sequence[ModelBlock], remedy: Callable[[int], Remedy]
-) -> Generator[Request, Any, list[Remedy]]:
-    """Find the fewest blocks of a level that suffice, by bisection from `guess`.
+def fewest(bench: Bench, frees: Sequence[int], remedy: Callable[[int], Remedy]) -> Remedy | None:
+    """Find the fewest changes that suffice, by bisection from `guess`; None if all of them do not.
 
-    `remedy` returns the one, not tried yet, that changes so many blocks, the first of `ordered`. Returns the
-    remedies that were seen to suffice, that with the fewest blocks last; [] if all blocks do not suffice.
+    `frees`: the bytes that each change frees, in their order. `remedy` returns the one, not tried yet, that makes so
+    many of them.
     """
-    n = len(level)
+    n = len(frees)
     failing, fitting = 0, n + 1
-    found: list[Remedy] = []
-    at = guess([b.kept_bytes for b in ordered(level)], case.over_bytes)
+    found: Remedy | None = None
+    at = guess(frees, bench.over_bytes)
     while fitting - failing > 1:
-        done = yield from fits(remedy(at))
+        done = bench.fits(remedy(at))
         if done:
-            fitting = at
-            found.append(done)
+            fitting, found = at, done
             at -= 1
         elif fitting > n and at < n:
             failing, at = at, n  # next, check whether all suffice
             continue
         else:
             failing = at
-        if not failing < at < fitting or not found or fitting - at > 1:
+        if not failing < at < fitting or found is None or fitting - at > 1:
             at = (failing + fitting) // 2
     return found
 
 
-def guess(kept: Sequence[int], over_bytes: int) -> int:
-    """Return how many blocks to try first: as many as keep `over_bytes`, plus the one in memory while it is recomputed.
+def guess(frees: Sequence[int], over_bytes: int) -> int:
+    """Return how many changes to try first: as many as free `over_bytes`, plus the block that is being recomputed.
 
-    `kept`: the bytes that each block keeps, in the order in which they are chosen. At most the number of all blocks.
+    `frees`: the bytes that each frees, in their order. At most the number of all.
 
     >>> guess([10, 10, 10, 10], 15), guess([10, 10], 1000)
     (3, 2)
     """
     total = 0
-    for i, nbytes in enumerate(kept):
+    for i, nbytes in enumerate(frees):
         total += nbytes
         if total >= over_bytes:
-            return min(i + 2, len(kept))
-    return len(kept)
+            return min(i + 2, len(frees))
+    return len(frees)
 
 
 def ordered(level: Sequence[ModelBlock]) -> list[ModelBlock]:
@@ -131,64 +127,96 @@ def ordered(level: Sequence[ModelBlock]) -> list[ModelBlock]:
     return found
 
 
-def proposal(case: Case, level: Sequence[ModelBlock], count: int) -> Remedy:
+def proposal(bench: Bench, level: Sequence[ModelBlock], count: int) -> Remedy:
     """Return the remedy, not tried yet, that recomputes the first `count` of the blocks `ordered(level)`."""
     picked = set(ordered(level)[:count])
-    return these(case, level, [b for b in level if b in picked])
+    return these(bench, level, [b for b in level if b in picked])
 
 
-def these(case: Case, level: Sequence[ModelBlock], chosen: Sequence[ModelBlock]) -> Remedy:
+def these(
+    bench: Bench,
+    level: Sequence[ModelBlock],
+    chosen: Sequence[ModelBlock],
+    *,
+    keep: Sequence[str] = (),
+    wholly: Sequence[ModelBlock] = (),
+) -> Remedy:
     """Return the remedy, not tried yet, that recomputes the `chosen` blocks, of which there must be one, of a `level`.
 
     A model whose blocks its own gradient_checkpointing_enable can recompute is changed by that, others by wrappers. The
-    text names what may change results.
+    text names what may change results. keep: ops whose results are kept nevertheless, except in the blocks `wholly`.
     """
-    models = [model for model in case.survey.models if any(b.root == model.number for b in chosen)]
-    root = models[0].number
+    models = [model for model in bench.survey.models if any(b.root == model.number for b in chosen)]
     means = {model.number: all(b.own for b in level if b.root == model.number) for model in models}
-    changes = Changes(root=root, checkpoint=tuple(tagged(b, root) for b in chosen), own=any(means.values()))
     text = f"recompute {len(chosen)} of {len(level)} blocks"
+    if keep:
+        names = ", ".join(name.removeprefix("aten.").removesuffix(".default") for name in keep)
+        of_them = f" in {len(chosen) - len(wholly)} of them" if wholly else ""
+        text += f",{of_them} keep the results of {names}"
+        means = dict.fromkeys(means, all(means.values()) and not wholly)
     if any(b.statistics for b in chosen):
         text += ": batch normalisation counts their batches twice"
     cached = any(b.cached for b in chosen)
     if cached:
         text += ": without the cache of keys and values, which may change last bits"
-    compiled = bool(case.survey.report.compiled_graphs)
+    compiled = bool(bench.survey.report.compiled_graphs)
     if compiled:
         text += ": kernels are fused otherwise, which may change last bits"
-    lines: list[str] = []
+    parts = []
     for model in models:
         within = [b for b in level if b.root == model.number]
         ours = [b for b in within if b in chosen]
         others = [b for b in within if b not in chosen]
-        lines += _own(model, others) if means[model.number] else _wrapped(model, ours)
+        lines = _own(model, others, keep) if means[model.number] else _wrapped(model, ours, keep, wholly)
+        parts.append((model.number, model.variable, lines))
     same = not cached and not compiled and not any(b.statistics for b in chosen)
-    return case.proposal("checkpointing", text, once(lines), changes, same=same, after_model=True)
+    return bench.proposal("checkpointing", text, _once(parts), Changes(lines=tuple(parts)), same=same, after_model=True)
 
 
-def tagged(block: ModelBlock, root: int) -> str:
-    """Return a block's name in Changes.checkpoint, with its model's number in front unless that is `root` ("5:h.1")."""
-    return block.name if block.root == root else f"{block.root}:{block.name}"
+def _once(parts: Sequence[tuple[int, str, Sequence[str]]]) -> tuple[str, ...]:
+    """Return the lines of all models, each line that is about none of them once."""
+    lines = [line for _, _, rows in parts for line in rows]
+    shared = ("from ", "context_fn ")
+    return tuple(line for i, line in enumerate(lines) if not line.startswith(shared) or line not in lines[:i])
 
 
-def once(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return lines without those `from … import` lines that an earlier line equals."""
-    return tuple(line for i, line in enumerate(lines) if not line.startswith("from ") or line not in lines[:i])
+def _kept(keep: Sequence[str]) -> tuple[str, ...]:
+    ops = ", ".join(f"torch.ops.{name}" for name in keep)
+    return (
+        "from functools import partial",
+        "from torch.utils.checkpoint import create_selective_checkpoint_contexts",
+        f"context_fn = partial(create_selective_checkpoint_contexts, [{ops}])",
+    )
 
 
-def _own(model: ModelSurvey, others: Sequence[ModelBlock]) -> tuple[str, ...]:
-    enable = f'{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{"use_reentrant": False}})'
+def _own(model: ModelSurvey, others: Sequence[ModelBlock], keep: Sequence[str]) -> tuple[str, ...]:
+    options = '{"use_reentrant": False, "context_fn": context_fn}' if keep else '{"use_reentrant": False}'
+    enable = f"{model.variable}.gradient_checkpointing_enable(gradient_checkpointing_kwargs={options})"
+    lines = (*(_kept(keep) if keep else ()), enable)
     if not others:
-        return (enable,)
+        return lines
     rest = expressions(model, [b.name for b in others])
     blocks = rest[0].removeprefix("*") if len(rest) == 1 and rest[0].startswith("*") else f"[{', '.join(rest)}]"
-    return enable, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
+    return *lines, f"for block in {blocks}:", "    block.gradient_checkpointing = False"
 
 
-def _wrapped(model: ModelSurvey, chosen: Sequence[ModelBlock]) -> tuple[str, ...]:
-    blocks = ", ".join(expressions(model, [b.name for b in chosen]))
+def _wrapped(
+    model: ModelSurvey, ours: Sequence[ModelBlock], keep: Sequence[str], wholly: Sequence[ModelBlock]
+) -> tuple[str, ...]:
+    def these(name: str, blocks: Sequence[ModelBlock]) -> str:
+        return f"{name} = {{{', '.join(expressions(model, [b.name for b in blocks]))}}}"
+
+    source = "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing"
+    call = f"apply_activation_checkpointing({model.variable}, "
+    plain = [b for b in ours if b in wholly]
+    chosen = these("chosen", [b for b in ours if b not in plain])
+    if not keep:
+        return source, chosen, f"{call}check_fn=lambda module: module in chosen)"
     return (
-        "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing",
-        f"chosen = {{{blocks}}}",
-        f"apply_activation_checkpointing({model.variable}, check_fn=lambda module: module in chosen)",
+        *_kept(keep),
+        f"{source}, checkpoint_wrapper",
+        chosen,
+        "wrapper = partial(checkpoint_wrapper, context_fn=context_fn)",
+        *((these("wholly", plain), f"{call}check_fn=lambda module: module in wholly)") if plain else ()),
+        f"{call}wrapper, check_fn=lambda module: module in chosen)",
     )

@@ -3,33 +3,33 @@
 A budget here is a value of AOTAutograd's activation_memory_budget: a fraction, 0 to 1, of what would be saved without.
 """
 
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.proposals import Case, Proposals, first_of
 from coopsim.fitting.remedy import Remedy
 
 #: Fractions of the bytes that the partitioner would save, in the order of trials. The peak is not monotonic in them.
 _BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1)
 
 
-def propose(case: Case) -> Proposals:
+def propose(bench: Bench) -> None:
     """Propose the largest of five budgets that suffices.
 
     Nothing for a script that compiles nothing.
     """
-    if case.survey.report.compiled_graphs:
-        yield from first_of(proposal(case, budget) for budget in _BUDGETS)
+    if bench.survey.report.compiled_graphs:
+        bench.first_of(proposal(bench, budget) for budget in _BUDGETS)
 
 
-def least(case: Case) -> Remedy | None:
+def least(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet, with the smallest budget; None if the script compiles nothing."""
-    return proposal(case, _BUDGETS[-1]) if case.survey.report.compiled_graphs else None
+    return proposal(bench, _BUDGETS[-1]) if bench.survey.report.compiled_graphs else None
 
 
-def proposal(case: Case, budget: float) -> Remedy:
+def proposal(bench: Bench, budget: float) -> Remedy:
     """Return the remedy, not tried yet, with this budget. Kernels are fused differently, which may change last bits."""
     text = f"activation_memory_budget = {budget}: kernels are fused otherwise, which may change last bits"
     changes = Changes(activation_memory_budget=budget)
-    return case.proposal("compiled", text, lines(budget), changes, same=False, after_model=True)
+    return bench.proposal("compiled", text, lines(budget), changes, same=False, after_model=True)
 
 
 def lines(budget: float) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """Remedies "live" and "live with offload": run the script inside a memory budget, by `coopsim live run`."""
 
+import os
 import shlex
 
+from coopsim.base.text import human
 from coopsim.base.types import MIB
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.proposals import Case, Keep, Note, Proposals, Withdraw, fits, trial
-from coopsim.fitting.remedies.offload import shortage
 from coopsim.fitting.remedy import Remedy
-from coopsim.live.parameters import allocator_variables
+from coopsim.live.ladder import allocator_variables
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
@@ -16,52 +17,53 @@ _LEAST_STEPS = 3
 _DEAR = 1.01  #: time of a step, in steps as they are, from which on offload is tried, too
 
 
-def propose(case: Case) -> Proposals:
+def propose(bench: Bench) -> None:
     """Propose the largest of three budgets in which the script trains, if most steps follow a plan.
 
     Nothing is tried for jobs of several ranks and compiled scripts, which live cannot follow, nor for fewer than three
     steps, as the first two have no plan. The search ends where a smaller budget would not help: the script fails, or no
     step goes by plan.
     """
-    report = case.survey.report
+    report = bench.survey.report
     if report.ranks or report.compiled_graphs:
         return
     if report.steps < _LEAST_STEPS:
-        yield Note(f"live was not tried: it plans from the third optimizer step on, of {report.steps}")
+        bench.note(f"live was not tried: it plans from the third optimizer step on, of {report.steps}")
         return
-    room = case.limit_bytes - report.context_bytes
+    room = bench.limit_bytes - report.context_bytes
     for share in _SHARES:
-        outcome = yield from trial(proposal(case, int(room * share) // MIB))
+        outcome = bench.tried(proposal(bench, int(room * share) // MIB))
         if outcome.done is not None:
-            yield Keep(outcome.done)
-            yield from _offloading(case, int(room * share) // MIB, outcome.done)
+            _offloading(bench, int(room * share) // MIB, outcome.done)
         if outcome.done is not None or outcome.report is None or not outcome.report.plugin.get("planned_steps"):
             return
 
 
-def _offloading(case: Case, budget_mib: int, alone: Remedy) -> Proposals:
+def _offloading(bench: Bench, budget_mib: int, alone: Remedy) -> None:
     """Propose the same budget with offload, if that costs less time."""
-    if alone.time_ratio <= _DEAR or (done := (yield from fits(proposal(case, budget_mib, offload=True)))) is None:
+    if alone.time_ratio <= _DEAR or (done := bench.fits(proposal(bench, budget_mib, offload=True))) is None:
         return
     if not done.host_bytes or done.time_ratio >= alone.time_ratio:
-        yield Withdraw(done)
+        bench.withdraw(done)
         return
-    yield from shortage(done)
-    yield Keep(done)
+    has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if done.host_bytes > has:
+        takes = f"{done.kind} takes {human(done.host_bytes)} of the host's memory"
+        bench.note(f"{takes}; this machine has {human(has)}")
 
 
-def proposal(case: Case, budget_mib: int, *, offload: bool = False) -> Remedy:
+def proposal(bench: Bench, budget_mib: int, *, offload: bool = False) -> Remedy:
     """Return the remedy, not tried yet, of running the script in a budget of `budget_mib` MiB.
 
     offload: plans may copy values to the host.
     """
-    words = case.script.command
+    words = bench.script.command
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
     line = f"coopsim live run{' --offload' * offload} --memory {memory} -- {command}"
     changes = Changes(live=memory, offload=offload, variables=allocator_variables())  # as the command does
     kind = "live with offload" if offload else "live"
-    return case.proposal(kind, text(memory, offload=offload), (line,), changes, same=True)
+    return bench.proposal(kind, text(memory, offload=offload), (line,), changes, same=True)
 
 
 def text(memory: str, *, offload: bool = False) -> str:

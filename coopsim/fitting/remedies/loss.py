@@ -5,8 +5,8 @@ In chunks it holds the logits and their gradient; by Liger's, these in chunks, o
 
 from importlib import util
 
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.proposals import Case, Proposals, first
 from coopsim.fitting.remedies import arguments
 from coopsim.fitting.remedy import Remedy
 
@@ -49,50 +49,51 @@ def in_chunks(logits, labels, weight=None, *, reduction="mean", ignore_index=-10
 functional.cross_entropy = in_chunks""".splitlines()
 
 
-def in_chunks(case: Case) -> Remedy | None:
+def in_chunks(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet, of the loss in chunks; None if logits take less than 5 % of what is needed."""
-    if case.survey.logits_bytes < _WORTH * case.survey.needs_bytes:
+    if bench.survey.logits_bytes < _WORTH * bench.survey.needs_bytes:
         return None
     text = "the loss in chunks, which may change last bits"
-    return case.proposal("settings", text, tuple(LINES), Changes(chunked_loss=True), same=False, after_model=True)
+    changes = Changes(lines=((0, "", tuple(LINES)),))
+    return bench.proposal("settings", text, tuple(LINES), changes, same=False, after_model=True)
 
 
-def may_suffice(case: Case) -> bool:
+def may_suffice(bench: Bench) -> bool:
     """Return whether the loss in chunks may suffice alone.
 
     It saves log-probabilities and their gradient, so at most twice the logits' bytes.
     """
-    return 2 * case.survey.logits_bytes >= case.over_bytes
+    return 2 * bench.survey.logits_bytes >= bench.over_bytes
 
 
-def propose(case: Case) -> Proposals:
+def propose(bench: Bench) -> None:
     """Propose Liger's kernels, where `by_liger` gives a remedy."""
-    yield from first(by_liger(case))
+    bench.first_of([by_liger(bench)])
 
 
-def by_liger(case: Case) -> Remedy | None:
+def by_liger(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet; None if Liger is not installed, or cannot save enough by the logits' bytes.
 
     A model of transformers gets it by `use_liger_kernel=True` where a line makes the TrainingArguments (None if it is
     not certain which does), else by a call on the model. Any other model gets Liger's loss, in lines to be printed.
     """
-    if util.find_spec("liger_kernel") is None or not case.survey.logits_bytes:
+    if util.find_spec("liger_kernel") is None or not bench.survey.logits_bytes:
         return None
-    survey, text = case.survey, _TEXT.format("the loss fused with the last layer")
+    survey, text = bench.survey, _TEXT.format("the loss fused with the last layer")
     changes = Changes(printed=("liger",))
     model = survey.model
     if model is None or "transformers" not in model.families:
-        if not may_suffice(case):
+        if not may_suffice(bench):
             return None
         text = _TEXT.format("the loss in the memory of the logits")
-        return case.proposal("loss", text, _OWN_LOSS, changes, same=False, after_model=True)
-    if FUSED * survey.logits_bytes < case.over_bytes:
+        return bench.proposal("loss", text, _OWN_LOSS, changes, same=False, after_model=True)
+    if FUSED * survey.logits_bytes < bench.over_bytes:
         return None
     made = survey.given.arguments
     if made is not None and made.by == "lines":
-        return arguments.proposal(case, "loss", text, "use_liger_kernel", Changes(), same=False)
+        return arguments.proposal(bench, "loss", text, "use_liger_kernel", Changes(), same=False)
     own = (
         "from liger_kernel.transformers import _apply_liger_kernel_to_instance",
         f"_apply_liger_kernel_to_instance(model={model.variable})",
     )
-    return case.proposal("loss", text, own, changes, same=False, after_model=True)
+    return bench.proposal("loss", text, own, changes, same=False, after_model=True)

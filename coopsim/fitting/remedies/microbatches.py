@@ -1,25 +1,26 @@
 """Remedy "micro-batches": the largest batch that fits and divides the wanted one, with accumulated gradients."""
 
-import shlex
-from collections.abc import Generator
-from typing import Any
+from dataclasses import replace
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.batch import Batch
+from coopsim.fitting.batch import Batch, Given
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import edits as edit
 from coopsim.fitting.editing.edits import Edit
-from coopsim.fitting.proposals import Case, Keep, Note, Proposals, Request, trial
+from coopsim.fitting.options import BatchOptions
 from coopsim.fitting.remedy import Remedy
 
 
-def propose(case: Case, batch: Batch) -> Proposals:
-    """Propose the largest micro-batch that fits (`largest`)."""
-    if (best := (yield from largest(case, batch))) is not None:
-        yield Keep(best)
+def propose(bench: Bench, batch: Batch) -> None:
+    """Propose the largest micro-batch that fits (`largest`), by options of the program or else by its calls."""
+    if largest(bench, batch) is None and batch.given is not None and _options(batch, batch.given) is not None:
+        given = replace(batch.given, options=None)
+        if given.wanted is not None:
+            largest(bench, Batch((), given.wanted, given))
 
 
-def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[Request, Any, Remedy | None]:
+def largest(bench: Bench, batch: Batch, base: Remedy | None = None) -> Remedy | None:
     """Find the largest micro-batch that fits, over the divisors of the batch; None if none fits.
 
     Assumes that smaller ones need less memory. `base`: a remedy to combine it with.
@@ -27,10 +28,10 @@ def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[R
     parts = batch.parts()
     failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
-    at, stride = 0 if base else _may_suffice(case, batch), 1
+    at, stride = 0 if base else _may_suffice(bench, batch), 1
     while fitting - failing > 1:
-        wanted = proposal(case, batch, parts[at])
-        outcome = yield from trial(base.with_(wanted) if base else wanted)
+        wanted = proposal(bench, batch, parts[at])
+        outcome = bench.tried(base.with_(wanted) if base else wanted)
         if outcome.done is not None:
             fitting, best, at = at, outcome.done, at - stride
         else:
@@ -40,53 +41,55 @@ def largest(case: Case, batch: Batch, base: Remedy | None = None) -> Generator[R
         if not failing < at < fitting or (best is not None and failures):
             at = (failing + fitting) // 2 if best is not None else len(parts) - 1
     if best is None and base is None and failures and all(failures):
-        yield Note(f"micro-batches: the script fails with every batch that was tried: {failures[0]}")
+        bench.note(f"micro-batches: the script fails with every batch that was tried: {failures[0]}")
     return best
 
 
-def _may_suffice(case: Case, batch: Batch) -> int:
+def _may_suffice(bench: Bench, batch: Batch) -> int:
     """Return the index of the largest part that may suffice, if activations are in proportion to it; 0 if none may."""
-    activations = case.survey.activation_bytes
+    activations = bench.survey.activation_bytes
     saved = [activations * (1 - part / batch.wanted) for part in batch.parts()]
-    return next((i for i, nbytes in enumerate(saved) if nbytes >= case.over_bytes), 0)
+    return next((i for i, nbytes in enumerate(saved) if nbytes >= bench.over_bytes), 0)
 
 
-def smallest(case: Case, batch: Batch) -> Remedy | None:
+def smallest(bench: Bench, batch: Batch) -> Remedy | None:
     """Return the remedy, not tried yet, with micro-batches of one sample; None if the wanted batch is one sample."""
-    return proposal(case, batch, batch.parts()[-1]) if batch.parts() else None
+    return proposal(bench, batch, batch.parts()[-1]) if batch.parts() else None
 
 
-def proposal(case: Case, batch: Batch, part: int) -> Remedy:
+def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
     """Return the remedy, not tried yet, with micro-batches of `part` samples, as many as make up the wanted batch.
 
     They are set by edits of the script, by options in its command, or by a stand-in for the edits.
     """
-    times, given = batch.wanted // part, case.survey.given
-    start = batch.template or case.script.command
+    times, given = batch.wanted // part, batch.given or bench.survey.given
+    text = f"batches of {part}, {times} per step (numbers change)"
+    start = batch.template or bench.script.command
+    if (options := _options(batch, given)) is not None:
+        command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
+        changes = Changes(printed=(f"batches of {part}",))
+        remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)
+        return replace(remedy, lines=(remedy.typed,), options=options.values(times, part * (not batch.template)))
     if batch.given is None:
-        command, edits = given.command(batch.command(part), times), given.adding_up(times)
+        command, edits = batch.command(part), given.adding_up(times)
         changes = Changes(accumulate=times)
     else:
-        command, edits = given.command(start, times, part), given.edits(times)
+        command, edits = start, given.edits(times)
         itself = given.arguments is not None or given.adds_up is not None
         of_arguments = given.arguments is not None
         changes = Changes(divide=times, in_arguments=of_arguments, accumulate=1 if itself else times)
-    if given.by_options:
-        changes = Changes(printed=(f"batches of {part}",))
-    words = shlex.join(("python", *command) if command[0].endswith(".py") else command)
-    by_hand = () if given.by_options else _by_hand(case, edits, times)
-    return case.proposal(
-        "micro-batches",
-        f"batches of {part}, {times} per step (numbers change)",
-        (*((words,) if command != start else ()), *by_hand),
-        changes,
-        same=False,
-        command=command,
-        edits=edits,
-    )
+    remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command, edits=edits)
+    typed = (remedy.typed,) if command != start else ()
+    return replace(remedy, lines=(*typed, *_by_hand(bench, given, edits, times)))
 
 
-def _by_hand(case: Case, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
+def _options(batch: Batch, given: Given) -> BatchOptions | None:
+    """Return the options of the program that make the batches; None if no option sets their size."""
+    options = given.options
+    return options if options is not None and (batch.template or options.wanted is not None) else None
+
+
+def _by_hand(bench: Bench, given: Given, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:
     """The lines of the edits; where these are not certain, what they come to."""
     try:
         if edits:
@@ -94,15 +97,15 @@ def _by_hand(case: Case, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]
     except CoopsimError:
         pass
     calls = [edit.abbreviated(one) for one in edits if one.name]
-    if case.survey.trainer:
+    if bench.survey.trainer:
         return tuple(calls) or (f"TrainingArguments(..., gradient_accumulation_steps={times})",)
-    if case.survey.given.adds_up is not None:
+    if given.adds_up is not None:
         return tuple(calls)
     more = ("# if it adds up gradients of several batches already: times their number",)
     return (
         *calls,
         "# in the loop, with your names; i counts batches, and zero_grad is called nowhere else",
-        *(more if case.survey.adds_up else ()),
+        *(more if bench.survey.adds_up else ()),
         f"(loss / {times}).backward()",
         f"if (i + 1) % {times} == 0:",
         "    optimizer.step()",

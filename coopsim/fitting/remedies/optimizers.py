@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from importlib import util
 
 from coopsim.base.types import CoopsimError
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import source
 from coopsim.fitting.editing.edits import Edit, calls
-from coopsim.fitting.proposals import Case, Proposals, first_of
 from coopsim.fitting.remedies import arguments
 from coopsim.fitting.remedy import Remedy
 
@@ -48,27 +48,26 @@ _KINDS = (
 )
 
 
-def propose(case: Case) -> Proposals:
+def propose(bench: Bench) -> None:
     """Propose the first of the two that suffices.
 
     Only those whose saved state may be enough are tried, in a script of one process whose optimizers are all Adam.
     """
-    return first_of(_proposals(case, case.over_bytes))
+    if not bench.has_option("optimizer"):
+        bench.first_of(_proposals(bench, bench.over_bytes))
 
 
-def least(case: Case) -> Remedy | None:
+def least(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet, with the least state, for combinations.
 
-    None if none can replace the script's, or if the command's options set the batch size, which would be overridden.
+    None if none can replace the script's.
     """
-    if case.survey.given.by_options:  # another remedy's options would replace its own
-        return None
-    return next(iter(reversed(list(_proposals(case, 0)))), None)
+    return next(iter(reversed(list(_proposals(bench, 0)))), None)
 
 
-def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
+def _proposals(bench: Bench, over_bytes: int) -> Iterator[Remedy]:
     """Propose those that may save `over_bytes`, in a script of one process whose optimizers are all Adam."""
-    survey = case.survey
+    survey = bench.survey
     made = survey.optimizers
     if survey.report.ranks or not made or not all(o.torch and o.type in ("Adam", "AdamW") for o in made):
         return
@@ -77,14 +76,14 @@ def _proposals(case: Case, over_bytes: int) -> Iterator[Remedy]:
         if state * kind.saves < max(over_bytes, 1) or util.find_spec(kind.package) is None:
             continue
         if survey.trainer:
-            found = arguments.proposal(case, "optimizer", kind.text, "optim", Changes(), same=False, value=kind.name)
+            found = arguments.proposal(bench, "optimizer", kind.text, "optim", Changes(), same=False, value=kind.name)
         else:
-            found = _by_calls(case, kind)
+            found = _by_calls(bench, kind)
         if found is not None:
             yield found
 
 
-def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
+def _by_calls(bench: Bench, kind: _Kind) -> Remedy | None:
     """Propose one for a script that makes its optimizers itself; None where the places of its calls are not certain."""
     edits = tuple(
         Edit(
@@ -95,10 +94,10 @@ def _by_calls(case: Case, kind: _Kind) -> Remedy | None:
             function=kind.functions[made.type],
             imports="" if source.imports(made.file, kind.package) else f"import {kind.package}",
         )
-        for made in case.survey.optimizers
+        for made in bench.survey.optimizers
     )
     try:
         said = calls(edits)
     except CoopsimError:
         return None
-    return case.proposal("optimizer", kind.text, said, Changes(printed=(kind.name,)), same=False, edits=edits)
+    return bench.proposal("optimizer", kind.text, said, Changes(printed=(kind.name,)), same=False, edits=edits)

@@ -3,8 +3,8 @@
 "precision": forward passes; "weights": weights, and with them gradients and the optimizer's state.
 """
 
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.proposals import Case, Proposals, first
 from coopsim.fitting.remedies import arguments
 from coopsim.fitting.remedy import Remedy
 
@@ -16,25 +16,26 @@ _INPUTS = (
 _MANY = 4  #: for more models than this, one line for all is shown, instead of one line per model
 
 
-def propose(case: Case) -> Proposals:
-    """Propose forward passes in bfloat16."""
-    yield from first(proposal(case))
+def propose(bench: Bench) -> None:
+    """Propose forward passes in bfloat16, unless an option of the program does that."""
+    if not bench.has_option("precision"):
+        bench.first_of([proposal(bench)])
 
 
-def propose_weights(case: Case) -> Proposals:
+def propose_weights(bench: Bench) -> None:
     """Propose weights in bfloat16, unless half of the memory beside the context would not be enough to save."""
-    survey = case.survey
-    if case.over_bytes <= (survey.needs_bytes - survey.report.context_bytes) / 2:
-        yield from first(of_weights(case))
+    survey = bench.survey
+    if bench.over_bytes <= (survey.needs_bytes - survey.report.context_bytes) / 2:
+        bench.first_of([of_weights(bench)])
 
 
-def proposal(case: Case) -> Remedy | None:
+def proposal(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet; None if the card has no units for bfloat16.
 
     None, too, if the largest model is in half precision or autocast already, or if there is no model.
     """
-    model = case.survey.model
-    if model is None or model.half or model.autocast or not case.script.profile.bf16_tflops:
+    model = bench.survey.model
+    if model is None or model.half or model.autocast or not bench.script.profile.bf16_tflops:
         return None
     if model.sharded:
         lines: tuple[str, ...] = (
@@ -43,27 +44,27 @@ def proposal(case: Case) -> Remedy | None:
             "fully_shard(..., mp_policy=policy)",
         )
         text = "FSDP2 computes in bfloat16 (numbers change)"
-        return case.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
+        return bench.proposal("precision", text, lines, Changes(sharded_half=True), same=False)
     text = "autocast to bfloat16 (numbers change)"
-    if (found := arguments.proposal(case, "precision", f"bf16: {text}", "bf16", Changes(), same=False)) is not None:
+    if (found := arguments.proposal(bench, "precision", f"bf16: {text}", "bf16", Changes(), same=False)) is not None:
         return found
-    trained = [one for one in case.survey.models if one.trained and not (one.half or one.autocast or one.sharded)]
+    trained = [one for one in bench.survey.models if one.trained and not (one.half or one.autocast or one.sharded)]
     changes = Changes(autocast=True, models=tuple(one.number for one in trained))
     if len(trained) > 1 and (len(trained) > _MANY or not all(one.name for one in trained)):
         lines = ('with torch.autocast("cuda", dtype=torch.bfloat16):  # around the forward pass',)
-        return case.proposal("precision", text, lines, changes, same=False)
+        return bench.proposal("precision", text, lines, changes, same=False)
     names = [one.variable for one in trained]
     lines = tuple(f'{name}.forward = torch.autocast("cuda", dtype=torch.bfloat16)({name}.forward)' for name in names)
-    return case.proposal("precision", text, lines, changes, same=False, after_model=True)
+    return bench.proposal("precision", text, lines, changes, same=False, after_model=True)
 
 
-def of_weights(case: Case) -> Remedy | None:
+def of_weights(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet; None if the card has no bfloat16, or nothing is trained.
 
     None, too, if a trained model is sharded or in half precision already.
     """
-    trained = [model for model in case.survey.models if model.trained]
-    if not trained or not case.script.profile.bf16_tflops or any(m.half or m.sharded for m in trained):
+    trained = [model for model in bench.survey.models if model.trained]
+    if not trained or not bench.script.profile.bf16_tflops or any(m.half or m.sharded for m in trained):
         return None
     lines: list[str] = []
     for model in trained:
@@ -72,4 +73,4 @@ def of_weights(case: Case) -> Remedy | None:
             lines += (line.format(model.variable) for line in _INPUTS)
     changes = Changes(bf16_weights=True, models=tuple(model.number for model in trained))
     text = "weights and optimizer in bfloat16 (numbers change, small updates are lost)"
-    return case.proposal("weights", text, tuple(dict.fromkeys(lines)), changes, same=False, after_model=True)
+    return bench.proposal("weights", text, tuple(dict.fromkeys(lines)), changes, same=False, after_model=True)

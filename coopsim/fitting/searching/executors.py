@@ -1,24 +1,16 @@
-"""Run scripts on this machine, or on the workers of a Dask cluster, in the same folder there."""
+"""Run scripts on this machine."""
 
 import json
-import pickle
 import shlex
-import socket
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.copies import copied
 from coopsim.fitting.figures import goes_by_plan
-from coopsim.fitting.saved import versions
 from coopsim.live.host.hosting import Hosting
 from coopsim.run import Report, Script, run
 from coopsim.run.launch.start import Running
@@ -42,7 +34,7 @@ class Local:
         return _run(script, texts, self._running)
 
     def here(self, script: Script, requests: Path | None = None) -> Report:
-        """Run a script on this machine, wherever others run, and return the report.
+        """Run a script itself, and return the report.
 
         If it fails for no known reason, the error names a command that shows why. `requests`: as for script.run.
         """
@@ -56,58 +48,6 @@ class Local:
     def end(self) -> None:
         """Kill the runs that other threads wait for, and every run that is started from now on."""
         self._running.end_all()
-
-
-class Cluster(Local):
-    """Runs scripts on a cluster's workers, as many at a time as there are workers."""
-
-    def __init__(self, name: str, executor: Any) -> None:
-        super().__init__()
-        self._name, self._executor = name, executor
-        self._folder, self._versions = str(Path.cwd()), versions()
-
-    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
-        """Run a script, or a copy of it that is made there, on a worker, and return the report.
-
-        Raises CoopsimError as coopsim.run.run does, and if the cluster goes away or its worker cannot run the
-        script.
-        """
-        try:
-            done = self._executor.submit(_in_folder, self._folder, script, texts, self._versions).result()
-        except BrokenExecutor:
-            raise CoopsimError(f"{self._name} went away") from None
-        if isinstance(done, str):
-            raise CoopsimError(done)
-        report: Report = done
-        return report
-
-    def end(self) -> None:
-        """Kill the runs on this machine and cancel those that have not started.
-
-        Those under way on workers continue there, but are not waited for.
-        """
-        super().end()
-        self._executor.client.cancel(list(self._executor.remote.values()))
-
-
-@contextmanager
-def opened(executor: str) -> Iterator[Local]:
-    """Within the context, give the means to run scripts that `--executor` names: "processes", or "dask://HOST:PORT".
-
-    Raises CoopsimError if it names neither, or if there is no such cluster.
-    """
-    if executor == "processes":
-        yield Local()
-        return
-    from coopsim.study.sweep.workers import find
-
-    where = find(executor, 1)
-    assert where is not None
-    cluster = where.start({})
-    try:
-        yield Cluster(executor, cluster)
-    finally:
-        where.stop(cluster, now=True)
 
 
 def changed(script: Script, changes: Changes) -> Script:
@@ -128,27 +68,6 @@ def changed(script: Script, changes: Changes) -> Script:
         told=told,
         explains=not changes.live,  # it goes on after memory has run out, and each explanation takes a second
     )
-
-
-def _in_folder(
-    folder: str, script: Script, texts: Mapping[str, str] | None, wanted: tuple[object, ...]
-) -> Report | str:
-    """Run a script on a worker, in a process of its own in `folder`; return its report, or why there is none.
-
-    `texts`: as for Local. `wanted` are the versions that the caller has (saved.versions), which the worker must have,
-    too.
-    """
-    me = socket.gethostname()
-    if versions() != wanted:
-        return f"the worker on {me} has another version of coopsim, PyTorch or transformers"
-    if not Path(folder).is_dir():
-        return f"the worker on {me} has no folder {folder}: the script's files must be there as they are here"
-    command = [sys.executable, "-m", "coopsim.fitting.searching.executors"]
-    child = subprocess.run(command, cwd=folder, input=pickle.dumps((script, texts)), stdout=subprocess.PIPE)  # noqa: S603
-    if child.returncode:
-        return f"the worker on {me} could not run the script"
-    done: Report | str = pickle.loads(child.stdout)  # noqa: S301 (our own process's)
-    return done
 
 
 def _run(script: Script, texts: Mapping[str, str] | None, running: Running | None = None) -> Report:
@@ -176,18 +95,3 @@ def _in_budget(script: Script, running: Running | None) -> Report:
             report = run(replace(script, told=json.dumps(told | {"cached": True})), running=running)
             peak = max(peak, report.peak_device_bytes)
     return replace(report, peak_device_bytes=peak)
-
-
-def _main() -> None:
-    """Run a script that is read from stdin, and write its report to stdout, both pickled."""
-    script, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 (our own parent's)
-    done: Report | str
-    try:
-        done = _run(script, texts)
-    except CoopsimError as e:
-        done = str(e)
-    sys.stdout.buffer.write(pickle.dumps(done))
-
-
-if __name__ == "__main__":
-    _main()

@@ -9,22 +9,26 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.searching.executors import PLUGIN
 from coopsim.fitting.searching.trials import ENDLESS, Trials
 from coopsim.record.observe.masks import LOWER
-from coopsim.run import words
+
+#: Kinds of bytes that no mask changes.
+_WHATEVER = ("parameters", "gradients", "optimizer_state")
 
 
 def lower_needs(trials: Trials, requests: Path) -> int | None:
     """Run the script with masks that keep nothing, and return the bytes of memory that it needs, context included.
 
-    None: no size depends on a mask, the user has said what they keep, or the script fails if they keep nothing. Either
-    way what the verdict rests on is added to the notes. `requests`: a file that the run writes its requests to. The
-    caller has made the first run (Trials.survey).
+    None: no size depends on a mask, the user has said what they keep, the script fails if they keep nothing, or it
+    cannot fit then either, as parameters, gradients and the optimizer's state alone are too much; a note says which of
+    the last two. `requests`: a file that the run writes its requests to. The caller has made the first run
+    (Trials.survey).
     """
     report = trials.first
     assert report is not None
-    trials.notes.extend(words.cautions(report))
-    if report.other_masks is not None:  # that it fails with the upper bound
-        trials.notes.append(words.other(report.other_masks))
     if trials.script.masks or not report.depends_on_masks:
+        return None
+    least = report.context_bytes + sum(report.peak_by_kind.get(kind, 0) for kind in _WHATEVER)
+    if least > trials.script.total_bytes:
+        trials.notes.append(f"if masks keep nothing, it does not fit either: {human(least)} do not depend on them")
         return None
     script = replace(
         trials.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message(), masks=LOWER, quiet=True

@@ -1,99 +1,110 @@
-"""The order in which kinds of remedy are tried: by what each promises to gain, for the time that it takes to try."""
+"""The order in which kinds of remedy are tried: cheap ones first, by what each promises to gain for its time."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from coopsim.fitting.batch import Batch
-from coopsim.fitting.proposals import Case, Proposals
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.remedies import (
     cards,
     checkpointing,
     compiled,
     live,
-    lora,
     loss,
     microbatches,
-    offload,
     optimizers,
     precision,
     selective,
     settings,
+    switches,
     unused,
 )
+
+_CHEAP = 3  #: runs; kinds that take more come after all others
+_OF_LIVE = 1 / 3  #: the share of the time that live gets at most
 
 
 @dataclass(frozen=True)
 class RemedyKind:
     """A kind of remedy. saves_bytes: the most that it may save of the script's need; runs: how many trying it takes.
 
-    A run is the time of one of the unchanged script. `proposals` do nothing before they are driven.
+    A run is the time of one of the unchanged script. `propose` tries it. own: whether it is an option of the program.
+    of_time: the share of the search's time that it gets at most.
     """
 
-    proposals: Proposals
+    name: str
+    propose: Callable[[Bench], object]
     saves_bytes: float
     runs: float
+    own: bool = False
+    of_time: float = math.inf
 
 
 def by_gain(kinds: list[RemedyKind], over_bytes: int) -> list[RemedyKind]:
     """Return the kinds by the share of `over_bytes` that they may save, per run; equal ones in the given order.
 
-    Saving more than that gains nothing more. Those that may save all of it come before those that cannot.
+    Saving more than that gains nothing more. Those that take few runs come before those that take many, among these
+    those that may save all of it before those that cannot, and then options of the program before other kinds.
 
-    >>> kinds = [RemedyKind(iter(name), saves, runs) for name, saves, runs in (("a", 9, 3), ("b", 5, 1), ("c", 20, 2))]
-    >>> [next(kind.proposals) for kind in by_gain(kinds, 9)]
-    ['c', 'a', 'b']
+    >>> sizes = (("a", 9, 3), ("b", 5, 1), ("c", 20, 2), ("live", 90, 6))
+    >>> [kind.name for kind in by_gain([RemedyKind(name, print, saves, runs) for name, saves, runs in sizes], 9)]
+    ['c', 'a', 'b', 'live']
     """
 
-    def gain(kind: RemedyKind) -> tuple[bool, float]:
+    def gain(kind: RemedyKind) -> tuple[bool, bool, bool, float]:
         share = kind.saves_bytes / max(over_bytes, 1)
-        return share >= 1, min(share, 1) / kind.runs
+        return kind.runs <= _CHEAP, share >= 1, kind.own, min(share, 1) / kind.runs
 
     return sorted(kinds, key=gain, reverse=True)
 
 
-def kinds(case: Case, batch: Batch | None, *, together: bool) -> list[RemedyKind]:
+def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKind]:
     """Return all kinds, in the order of a search for the first that works (docs/fit.md, "Which card?").
 
     What each may save is read from what the unchanged script held at its peak. together: kinds are tried at the same
-    time, so that those which look at what another has found are chained to it.
+    time, so that those which look at what another has found follow it.
     """
-    survey = case.survey
+    survey = bench.survey
     held = survey.report.peak_by_kind
     activations, parameters = survey.activation_bytes, held.get("parameters", 0)
+    states, logits = held.get("optimizer_state", 0), survey.logits_bytes
     everything = survey.needs_bytes - survey.report.context_bytes
-    levels = checkpointing.levels(case)
+    levels = checkpointing.levels(bench)
     kept = max((sum(block.kept_bytes for block in level) for level in levels), default=0)
-    whole, fewest, keeping = checkpointing.propose_whole(case), checkpointing.propose(case), selective.propose(case)
-    # After all blocks by an argument, fewer blocks are another row of the same kind.
-    by_argument = bool(levels) and checkpointing.by_arguments(case, levels[0]) is not None
-    if together:
-        whole, fewest, keeping = chained(whole, fewest, keeping), chained(), chained()
+    kept = kept or activations  # which is not seen in compiled blocks
     of_fsdp = held.get("gathered_layers", 0) + held.get("buckets", 0)
+    of_fsdp += held.get("gradients", 0) * bool(survey.deferred)
+    # After all blocks by an argument, fewer blocks are another row of the same kind.
+    by_argument = bool(levels) and checkpointing.by_arguments(bench, levels[0]) is not None
+    whole = RemedyKind("checkpointing", checkpointing.propose_whole, kept, runs=1)
+    fewest = RemedyKind("checkpointing", checkpointing.propose, kept, runs=4 if by_argument else 3)
+    keeping = RemedyKind("selective checkpointing", selective.propose, kept, runs=4)
+    blocks = [whole, fewest, keeping]
+    if together:
+        chain = tuple(one.propose for one in blocks)
+        blocks = [RemedyKind("checkpointing", lambda bench: [propose(bench) for propose in chain], kept, runs=1)]
+    by_options = bench.survey.given.options is not None
+    in_parts = [] if batch is None else [partial(microbatches.propose, batch=batch)]
     return [
-        RemedyKind(unused.propose(case), held.get("unused", 0), runs=1),
-        RemedyKind(
-            settings.propose_allocator(case), everything, runs=1
-        ),  # proposed only where a replay says it suffices
-        RemedyKind(whole, kept, runs=1),
-        RemedyKind(fewest, kept, runs=7 if by_argument else 3),
-        *([] if batch is None else [RemedyKind(microbatches.propose(case, batch), activations, runs=2)]),
-        RemedyKind(precision.propose(case), activations / 2, runs=1),
-        RemedyKind(settings.propose_others(case), max(2 * survey.logits_bytes, parameters), runs=1),
-        RemedyKind(settings.propose_sharding(case), of_fsdp, runs=2),
-        RemedyKind(compiled.propose(case), activations, runs=3),
-        RemedyKind(optimizers.propose(case), held.get("optimizer_state", 0), runs=1),
-        RemedyKind(loss.propose(case), loss.FUSED * survey.logits_bytes, runs=1),
-        RemedyKind(keeping, kept, runs=7),
+        RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1),
+        RemedyKind("the allocator", settings.propose_allocator, everything, runs=1),  # tried only if a replay suffices
+        RemedyKind("checkpointing", lambda bench: bench.first_of(switches.recompute(bench)), kept, 1, own=True),
+        *blocks[:2],
+        *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
+        RemedyKind("precision", lambda bench: bench.first_of(switches.half(bench)), activations / 2, 1, own=True),
+        RemedyKind("optimizer", lambda bench: bench.first_of(switches.optimizer(bench)), states, 1, own=True),
+        RemedyKind("precision", precision.propose, activations / 2, runs=1),
+        RemedyKind("settings", settings.propose_others, max(2 * logits, parameters), runs=1),
+        RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2),
+        RemedyKind("compiled", compiled.propose, activations, runs=3),
+        RemedyKind("compiled", lambda bench: bench.first_of(switches.compiled(bench)), activations / 2, runs=3),
+        RemedyKind("optimizer", optimizers.propose, states, runs=1),
+        RemedyKind("loss", loss.propose, loss.FUSED * logits, runs=1),
+        *blocks[2:],
         # Whatever the weights are, a loss is often computed from logits in float32.
-        RemedyKind(precision.propose_weights(case), (everything - 3 * survey.logits_bytes) / 2, runs=1),
-        RemedyKind(cards.propose(case), everything - activations, runs=3),
-        RemedyKind(
-            chained(live.propose(case), offload.propose(case)), activations, runs=6
-        ),  # the second if the first fails
-        RemedyKind(lora.propose(case), 0, runs=1),  # no remedy
+        RemedyKind("weights", precision.propose_weights, (everything - 3 * logits) / 2, runs=1),
+        RemedyKind("cards", cards.propose, everything - activations, runs=4),
+        RemedyKind("live", live.propose, activations, runs=12, of_time=_OF_LIVE),
     ]
-
-
-def chained(*each: Proposals) -> Proposals:
-    """What several remedies propose, one after the other."""
-    for one in each:
-        yield from one

@@ -13,6 +13,7 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.searching.executors import changed
 from coopsim.fitting.searching.trials import ENDLESS
 from coopsim.run import Report, Script, run
+from coopsim.run.search import SearchedRuns, edge
 
 #: The values to try, in this order.
 GRID = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
@@ -46,30 +47,26 @@ class Ratio:
         return float(self.tried[self.value].plugin["step_ns"] / self.as_it_is.plugin["step_ns"])
 
 
-def search(script: Script, say: Callable[[float, Report], None]) -> Ratio:
-    """Search for the largest ratio with which `script` fits its card, calling `say` with ratio and report of each run.
+def search(script: Script, runs: SearchedRuns[float]) -> Ratio:
+    """Search for the largest ratio with which `script` fits its card; `runs` run it with ratios (run_with).
 
     Raises CoopsimError if the script compiles nothing, or has no backward pass.
     """
-    first = run(changed(replace(script, memory_bytes=ENDLESS), Changes(activation_memory_budget=1.0)))
+    first = run_with(replace(script, memory_bytes=ENDLESS), 1.0)
     if not first.compiled_graphs:
         raise CoopsimError(f"--compile-budget: {script.title} compiles nothing; coopsim fit says what else to change")
     if not first.plugin["backwards"]:
         raise CoopsimError(f"--compile-budget: {script.title} has no backward pass, for which values would be saved")
-    say(1.0, first)
-    found = Ratio(first)
+    runs.say(1.0, first)
     if first.peak_device_bytes <= script.total_bytes:
-        found.tried[1.0] = first
-        return found
+        return Ratio(first, {1.0: first})
+    largest(runs.trains)
+    return Ratio(first, runs.tried)
 
-    def fits(ratio: float) -> bool:
-        report = run(changed(script, Changes(activation_memory_budget=ratio)))
-        found.tried[ratio] = report
-        say(ratio, report)
-        return report.outcome == "ok"
 
-    largest(fits)
-    return found
+def run_with(script: Script, ratio: float) -> Report:
+    """Run a script with a ratio."""
+    return run(changed(script, Changes(activation_memory_budget=ratio)))
 
 
 def largest(fits: Callable[[float], bool]) -> float | None:
@@ -77,17 +74,12 @@ def largest(fits: Callable[[float], bool]) -> float | None:
 
     `fits` is called with each ratio that is tried. None if no value of GRID fits.
     """
-    above = 1.0
-    for low in GRID:
-        if fits(low):
-            break
-        above = low
-    else:
+    low = next((ratio for ratio in GRID if fits(ratio)), None)
+    if low is None:
         return None
-    while above - low > 1.5 * WIDTH:
-        middle = round((low + above) / 2, 2)
-        if fits(middle):
-            low = middle
-        else:
-            above = middle
-    return low
+    above = (1.0, *GRID)[GRID.index(low)]
+
+    def near(above: float, low: float) -> bool:
+        return above - low <= 1.5 * WIDTH
+
+    return edge(fits, above, low, lambda above, low, _: round((low + above) / 2, 2), near=near)[1]

@@ -2,8 +2,6 @@
 
 import math
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -16,32 +14,27 @@ from coopsim.base.types import CoopsimError
 from coopsim.fitting import batch as batches
 from coopsim.fitting import rows
 from coopsim.fitting.batch import Batch
+from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
-from coopsim.fitting.proposals import Case, Proposals
 from coopsim.fitting.remedies import combine, evaluation
-from coopsim.fitting.searching import executors, masks, order
-from coopsim.fitting.searching.drive import drive
+from coopsim.fitting.searching import masks, order
+from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.fitting.verdict import Fit
-from coopsim.run import Report, Script
+from coopsim.run import Report, Script, largest, words
 from coopsim.run.largest import Largest
-from coopsim.run.largest import search as search_largest
+from coopsim.run.search import SearchedRuns
 
 _KINDS = 3  #: if fewer kinds of remedy work, combinations are tried
 _AWAKE_S = 0.2  #: interval at which the waiting thread checks for Ctrl-C
-_ON_A_CLUSTER = 8  #: runs at a time on a cluster, one per kind
 _WIDER = 3  #: how often the range of batches is widened to four times, starting from the wanted one
 _NO_BATCH = "smaller batches were not tried: write {} in the command where the batch goes"
 _TOLERANCE = 0.05  #: relative tolerance of the largest batch
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-
-
-class _TimeIsOver(Exception):  # noqa: N818 (nothing is wrong)
-    """The time limit has passed, and no more runs are started."""
 
 
 def at_once(
@@ -72,11 +65,11 @@ def at_once(
 
 
 class Search:
-    """The search for one script on one card, with `jobs` runs at a time here, or on a cluster ("dask://HOST:PORT").
+    """The search for one script on one card, with `jobs` runs at a time.
 
-    `say` is called with a line on each run. After `seconds` no run is started, and those under way are killed, except
-    for the one on which the verdict depends. `first`: whether to end with the first remedy that works, in the order
-    of kinds, instead of trying all. Raises CoopsimError for a command with bad placeholders of the batch size.
+    `say` is called with a line on each run. `seconds` after the verdict no run is started, and those under way are
+    killed. `first`: whether to end with the first remedy that works, in the order of kinds, instead of trying all.
+    Raises CoopsimError for a command with bad placeholders of the batch size.
     """
 
     def __init__(
@@ -84,7 +77,6 @@ class Search:
         script: Script,
         *,
         jobs: int = 1,
-        executor: str = "processes",
         seconds: float | None = None,
         say: Callable[[str], None] = lambda _: None,
         first: bool = False,
@@ -99,10 +91,9 @@ class Search:
             command = Batch(script.command, self._wanted).command(self._wanted)
         on_found = rows.Growing(say).add
         self._trials = Trials(replace(script, command=command, quiet=True), Runs(say), on_found=on_found)
-        self._jobs = _ON_A_CLUSTER if executor.startswith("dask://") else jobs
-        self._executor = executor
+        self._jobs = jobs
         self._first = first
-        self._ends = math.inf if seconds is None else time.monotonic() + seconds
+        self._seconds = math.inf if seconds is None else seconds
         self._survey: Survey | None = None
         self._lower_needs: int | None = None
         self._fits = False
@@ -115,10 +106,12 @@ class Search:
         """
         with self._started() as folder:
             self._survey = survey = self._trials.survey(folder / "requests.npy")
-            self._note_basis(survey, folder)
+            self._note_basis(survey)
             batch = self._batch(survey)
             self._fits = self._judge_as_it_is(survey)
-            with self._limited():
+            if not self._first:
+                self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+            with self._trials.limited(self._seconds):
                 if self._fits or survey.report.outcome == "oom":  # which no card has: only a smaller batch helps
                     larger = self._larger(batch) if batch and not batch.given else None
                     return replace(self.so_far(), larger=larger)
@@ -127,7 +120,8 @@ class Search:
                     raise CoopsimError(
                         f"{title} does not fit: it needs {needs}. It has no backward pass, so nothing is tried"
                     )
-                return self._remedies(self._trials.case(survey), batch)
+                self._try_remedies(Bench(self._trials, survey, self._first), batch)
+                return self.so_far()
 
     def look(self) -> Survey:
         """Run the unchanged script with unlimited memory, and nothing else. Raises what coopsim.run.run raises."""
@@ -172,48 +166,28 @@ class Search:
     @contextmanager
     def _started(self) -> Iterator[Path]:
         """Within the context, runs can be made; give a folder for their files."""
-        with (
-            executors.opened(self._executor) as execute,
-            tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
-        ):
-            self._trials.run_by(execute)
+        with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
             yield Path(folder)
 
-    def _note_basis(self, survey: Survey, folder: Path) -> None:
-        """Note what the verdict rests on: if sizes depend on masks, on a run with their other bound, too."""
+    def _note_basis(self, survey: Survey) -> None:
+        """Note what the verdict rests on."""
         if survey.report.replay is not None:
             ran, steps = survey.report.steps, survey.report.replay["steps"]
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
-        self._lower_needs = masks.lower_needs(self._trials, folder / "lower.npy")
+        on_card = replace(survey.report, memory_bytes=self._trials.script.total_bytes)
+        self._trials.notes += words.cautions(on_card)
+        if survey.report.other_masks is not None:  # that it fails with the upper bound
+            self._trials.notes.append(words.other(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
-    def _remedies(self, case: Case, batch: Batch | None) -> Fit:
-        """Try the kinds of remedy, and combinations if few work; if none does, run the strongest in memory enough."""
+    def _try_remedies(self, bench: Bench, batch: Batch | None) -> None:
+        """Try the kinds of remedy, and combinations if few work."""
         if batch is None:
             self._trials.notes.append(_NO_BATCH)
-        self._try_each(case, batch)
-        works = self._trials.found.values()
-        enough = 1 if self._first or evaluation.is_the_cause(case) else _KINDS
-        if len({remedy.kind for remedy in works}) < enough:
-            drive(self._trials, case.survey, combine.propose(case, batch))
-        near = None if self._trials.found else combine.strongest(case, batch)
-        near = near and self._trials.nearest(near, case.survey)
-        done = self.so_far()
-        if near is not None and 0 < near.peak_device_bytes < case.survey.needs_bytes:
-            done = replace(done, remedies=(with_patch(near, case.survey),), runs=self._trials.runs.count)
-        return done
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Within the context, kill the runs when the time limit passes."""
-        left = max(self._ends - time.monotonic(), 0.0)
-        timer = threading.Timer(min(left, threading.TIMEOUT_MAX), self._trials.stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        self._try_each(bench, batch)
+        enough = 1 if self._first or evaluation.is_the_cause(bench) else _KINDS
+        if len({remedy.kind for remedy in bench.found.values()}) < enough:
+            combine.propose(bench, batch)
 
     def _judge_as_it_is(self, survey: Survey) -> bool:
         """Return whether the unchanged script fits, from the first run, or from one on the card where that decides.
@@ -250,50 +224,41 @@ class Search:
             raise CoopsimError("{}: which batch do you want? Write it between the braces: {64}")
         return Batch(self._template, wanted)
 
-    def _try_each(self, case: Case, batch: Batch | None) -> None:
+    def _try_each(self, bench: Bench, batch: Batch | None) -> None:
         """Try each kind of remedy, `jobs` at once; what promises most for the time it takes comes first (order.py).
 
         Where an evaluation keeps its outputs and the steps fit, what helps there is tried first, and enough.
         """
-        if evaluation.is_the_cause(case) and drive(self._trials, case.survey, evaluation.propose(case)):
-            return
-        kinds = order.kinds(case, batch, together=self._jobs > 1)
-        if not self._first:
-            kinds = order.by_gain(kinds, case.over_bytes)
-        together = self._jobs if self._first else len(kinds)
-        for i in range(0, len(kinds), together):
-            self._try(case, [kind.proposals for kind in kinds[i : i + together]])
-            if self._first and self._trials.found:
+        if evaluation.is_the_cause(bench):
+            evaluation.propose(bench)
+            if bench.found:
                 return
-
-    def _try(self, case: Case, kinds: list[Proposals]) -> None:
-        if self._jobs == 1:
-            drive(self._trials, case.survey, order.chained(*kinds), first=self._first)
-            return
-        for _ in at_once(lambda kind: drive(self._trials, case.survey, kind), kinds, self._jobs, self._trials.stop):
+        kinds = order.kinds(bench, batch, together=self._jobs > 1)
+        if not self._first:
+            kinds = order.by_gain(kinds, bench.over_bytes)
+        for _ in at_once(lambda kind: self._try(bench, kind), kinds, self._jobs, self._trials.stop):
             pass
+
+    def _try(self, bench: Bench, kind: RemedyKind) -> None:
+        """Try a kind of remedy, unless one has been found and that is enough."""
+        if self._first and bench.found:
+            return
+        with self._trials.apart(self._seconds * kind.of_time) as trials:
+            kind.propose(replace(bench, trials=trials))
+            if trials.stopped and not self._trials.stopped:
+                self._trials.notes.append(f"{kind.name} was ended when it had taken its share of --time")
 
     def _larger(self, batch: Batch) -> Largest:
         """Search for the largest batch that fits, from the wanted one; the latter if the time limit passes before."""
         trials = self._trials
         script = replace(trials.script, quiet=True)
-        tried: dict[int, Report] = {}
 
         def run_with(n: int) -> Report:
-            if trials.stopped:
-                raise _TimeIsOver
             with trials.runs.one(f"with {n}") as ended:
                 command = batch.command(n)
-                try:
-                    report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
-                except CoopsimError:
-                    if trials.stopped:  # which killed the run
-                        raise _TimeIsOver from None
-                    raise
+                report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
-        try:
-            return search_largest(run_with, batch.wanted, batch.wanted, tried, tolerance=_TOLERANCE, times=_WIDER)
-        except _TimeIsOver:
-            return Largest(batch.wanted, batch.wanted, tried)
+        runs = SearchedRuns[int](run_with, over=trials.is_over)
+        return largest.search(runs, batch.wanted, batch.wanted, tolerance=_TOLERANCE, times=_WIDER)

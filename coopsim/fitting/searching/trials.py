@@ -1,7 +1,8 @@
 """Run the script with what remedies propose, in the card's memory less some headroom, to see whether it fits."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.copies import can_copy
 from coopsim.fitting.editing.patch import certain, patched
 from coopsim.fitting.figures import HEADROOM, ratio, taken, works
-from coopsim.fitting.proposals import Case
 from coopsim.fitting.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fitting.searching import unwatched
 from coopsim.fitting.searching.executors import LIVE, PLUGIN, Local, changed
@@ -33,8 +33,8 @@ class Trials:
     """Trials of one script on one card. `runs` reports every run to the user.
 
     `found`: every remedy that works, as soon as it is known, by its key. `failed`: changes with which the script fails
-    for another reason than memory, and the reason. `notes`: lines to print with the verdict. `execute`: runs a script,
-    here or on a cluster. `stopped`: whether no more runs are started. `first`: the report of the unchanged script.
+    for another reason than memory, and the reason. `notes`: lines to print with the verdict. `execute`: runs a script.
+    `stopped`: whether no more runs are started. `first`: the report of the unchanged script.
     """
 
     script: Script
@@ -49,6 +49,7 @@ class Trials:
     reports: dict[Changes, Report] = field(default_factory=dict)  #: the last report of a run with changes
     on_found: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
     copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
+    parts: list["Trials"] = field(default_factory=list)  #: which stop with these
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -56,14 +57,34 @@ class Trials:
         """The bytes of the card that a remedy may use: its memory less the headroom."""
         return int(self.script.total_bytes * (1 - HEADROOM))
 
-    def run_by(self, execute: Local) -> None:
-        """Run scripts by this from now on."""
-        self.execute = execute
-
     def stop(self) -> None:
         """Kill the runs under way, and start no more; it may be called again."""
         self.stopped = True
         self.execute.end()
+        for part in list(self.parts):
+            part.stop()
+
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Within the context, stop after so many seconds."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self.stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def apart(self, seconds: float) -> Iterator["Trials"]:
+        """Within the context, give trials that stop after so many seconds, or with these; what they find is shared."""
+        part = replace(self, execute=Local(), parts=[])
+        self.parts.append(part)
+        try:
+            with part.limited(seconds):
+                yield part
+        finally:
+            self.parts.remove(part)
 
     def survey(self, requests: Path) -> Survey:
         """Run the unchanged script with unlimited memory, and return the survey.
@@ -142,7 +163,7 @@ class Trials:
             try:
                 report = self.judged(self._executed(script, texts), changes, command, printed=texts is not None)
             except CoopsimError as e:
-                if self._is_over():  # `stop` has killed the run
+                if self.is_over():  # `stop` has killed the run
                     return None
                 self.failed[changes] = str(e)
                 ended(f"fails: {e}")
@@ -162,7 +183,7 @@ class Trials:
         seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
         return unwatched.merged(seen, report)
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether no more runs are started, asked anew: another thread may have called `stop`."""
         return self.stopped
 
@@ -186,17 +207,12 @@ class Trials:
             raise CoopsimError(f"{_TOO_EARLY} {report.steps} of {first.steps} optimizer steps")
         return report
 
-    def case(self, survey: Survey) -> Case:
-        """Return the case to propose remedies for. It sees what is found from now on."""
-        replays = self.requests is not None and self.requests.exists()
-        return Case(self.script, survey, self.limit_bytes, replays, self.found, self.failed)
-
-    def verify(self, remedy: Remedy, survey: Survey, *, counts: bool = True) -> Remedy | None:
-        """Run a remedy; return it with its peak and time, or None if it does not fit or the script fails.
+    def verify(self, remedy: Remedy, survey: Survey) -> Remedy | None:
+        """Run a remedy, and add it to `found` with its peak and time; None if it does not fit or the script fails.
 
         A copy of the script with the remedy's lines is run. If that is not possible, the script is run with the changes
         that stand for them (Changes.stand_in), and the remedy's `stand_in` says why. `survey` is that of the unchanged
-        script, with which times are compared. `counts`: add it to `found`.
+        script, with which times are compared.
         """
         ran = remedy.changes.stand_in
         texts, why = self._texts(remedy, survey)
@@ -206,13 +222,13 @@ class Trials:
             if smaller and self.failed.pop(ran, "").startswith(_TOO_EARLY):
                 why = COUNTS_BATCHES
             elif report is not None or ran not in self.failed or self._runs_as_a_copy(remedy.command):
-                return None if report is None else self._done(remedy, report, survey, printed=True, counts=counts)
+                return None if report is None else self._done(remedy, report, survey, printed=True)
             else:
                 why = _NO_COPY
         if why and remedy.changes.printed:  # nothing stands for its lines
             return None
         report = self._fitting(remedy, ran)
-        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey, counts=counts)
+        return None if report is None else self._done(replace(remedy, stand_in=why), report, survey)
 
     def _texts(self, remedy: Remedy, survey: Survey) -> tuple[Mapping[str, str], str]:
         """Return the texts of the files with a remedy's lines; none and the reason if no copy can be run with them.
@@ -253,10 +269,8 @@ class Trials:
                 return None
         return report
 
-    def _done(
-        self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False, counts: bool = True
-    ) -> Remedy:
-        """Add a remedy that fits to `found` if it counts; return it with its figures.
+    def _done(self, remedy: Remedy, report: Report, survey: Survey, *, printed: bool = False) -> Remedy:
+        """Add a remedy that fits to `found`; return it with its figures.
 
         printed: its own lines ran, whose steps take the time of all micro-batches.
         """
@@ -265,34 +279,17 @@ class Trials:
             remedy,
             peak_device_bytes=report.peak_device_bytes,
             time_ratio=ratio(report, survey, timed),
-            host_bytes=taken(report, survey, remedy.changes),
+            host_bytes=taken(report, remedy.changes),
             verified=True,
         )
-        if counts:
-            with self._lock:
-                self.found[done.key] = done
-                self.on_found(done)
+        with self._lock:
+            self.found[done.key] = done
+            self.on_found(done)
         return done
 
-    def run_once(
-        self, remedy: Remedy, survey: Survey, *, what: str, memory_bytes: int | None = None
-    ) -> tuple[Report | None, Changes]:
-        """Run a remedy by its lines, or by what stands for them if their place is not certain.
-
-        Return the changes for `ratio`, too.
-        """
+    def run_once(self, remedy: Remedy, survey: Survey) -> Report | None:
+        """Run a remedy by its lines, or by what stands for them if their place is not certain."""
         texts = certain(remedy, survey)
         if not texts or not can_copy(remedy.command, texts):
             texts = None
-        ran = remedy.changes.stand_in
-        report = self.run(what, ran, command=remedy.command, memory_bytes=memory_bytes, texts=texts)
-        return report, replace(remedy.changes, accumulate=1) if texts else remedy.changes
-
-    def nearest(self, remedy: Remedy, survey: Survey) -> Remedy:
-        """Run a remedy with enough memory; return it with that run's peak and time, as it was if the script fails."""
-        what = f"{remedy.text}, with memory enough"
-        report, timed = self.run_once(remedy, survey, what=what, memory_bytes=ENDLESS)
-        if report is None:
-            return remedy
-        share = ratio(report, survey, timed)
-        return replace(remedy, peak_device_bytes=report.peak_device_bytes, time_ratio=share)
+        return self.run(remedy.text, remedy.changes.stand_in, command=remedy.command, texts=texts)

@@ -44,9 +44,9 @@ struct Spec {
 
 using Results = c10::SmallVector<StoragePtr, 4>;  // of an op, by position
 
-enum class Draws : int64_t { nothing, own, any };  // what an op may draw from (drawn.py)
+enum class Draws : int64_t { nothing, own, any };  // what an op may draw from (operands.py)
 
-// The states of generators, as they were before an op ran (drawn.py).
+// The states of generators, as they were before an op ran (operands.py).
 class Drawn {
  public:
   void keep(Draws what, const Stack& stack, size_t n, c10::DeviceType kind) {

@@ -1,4 +1,4 @@
-// Storages without memory, as emptied.py makes them, and tensors on storages.
+// Storages without memory, as residency.py makes them, and tensors on storages.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -71,7 +71,7 @@ struct Table {
   std::vector<Made> ops;
 };
 
-// Reads the numbers that observer_table.py writes, in its order.
+// Reads the numbers that observed.py writes, in its order.
 class Reader {
  public:
   Reader(const int64_t* at, std::pmr::memory_resource* memory) : at_(at), memory_(memory) {}

@@ -1,4 +1,4 @@
-"""The area of the host's memory where offloaded values lie, and the engines that copy to it and from it.
+"""The area of the host's memory where offloaded values lie, and what engines copy to it and from it.
 
 The area is one allocation, page-locked where the device is a GPU. There is one engine per direction.
 """
@@ -6,7 +6,7 @@ The area is one allocation, page-locked where the device is a GPU. There is one 
 import mmap
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,56 +15,21 @@ import torch
 
 from coopsim.base.text import human
 from coopsim.phantom.control import is_phantom
-from coopsim.record.observe.torch_private import DisableTorchDispatch, current_device, raw_stream
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 OUT, BACK = 0, 1  #: directions: to the host, from the host
 
 Mark = Any  #: the end of a copy, as its engines know it
-Streams = Iterable[torch.cuda.Stream]
 
 
 class Engines(Protocol):
-    """Copies in each direction go in the order in which they begin."""
+    """Copies in each direction go in the order in which they begin. Of a GPU they are streams of its own (Streams)."""
 
-    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, streams: Streams, /) -> Mark:
-        """Begin a copy, after all that `streams` and the current stream have been given; return a mark of its end."""
+    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, /) -> Mark:
+        """Begin a copy, after all that the program's streams have been given; return a mark of its end."""
 
-    def wait(self, way: int, end: Mark, streams: Streams, /) -> None:
-        """Let the ops that follow come after the end of a copy, on the current stream and on these."""
-
-
-class CudaEngines:
-    """A stream of its own for each direction, and an event at the end of each copy. The host waits for none."""
-
-    def __init__(self) -> None:
-        self._streams = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        self._device = current_device()
-        self._known: dict[int, torch.cuda.Stream] = {}  # by handle: torch.cuda.current_stream() takes the host 6 us
-
-    def _current(self) -> torch.cuda.Stream:
-        handle = raw_stream(self._device)
-        found = self._known.get(handle)
-        if found is None:
-            found = self._known[handle] = torch.cuda.current_stream()
-        return found
-
-    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, streams: Streams) -> Mark:
-        """Begin a copy (Engines); the mark is an event."""
-        engine, current = self._streams[way], self._current()
-        for stream in {current, *streams}:
-            engine.wait_stream(stream)
-        torch.cuda.set_stream(engine)  # torch.cuda.stream() takes the host three times as long
-        try:
-            with DisableTorchDispatch():
-                to.copy_(source, non_blocking=True)
-        finally:
-            torch.cuda.set_stream(current)
-        return engine.record_event()
-
-    def wait(self, _way: int, end: Mark, streams: Streams) -> None:
-        """Let the streams wait for a copy's event."""
-        for stream in {self._current(), *streams}:
-            stream.wait_event(end)
+    def wait(self, way: int, end: Mark, /) -> None:
+        """Let all that follows on the program's streams come after the end of a copy."""
 
 
 class LateEngines:
@@ -77,22 +42,17 @@ class LateEngines:
         self._waiting: tuple[deque[Callable[[], object]], ...] = deque(), deque()
         self._made = [0, 0]
 
-    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, _streams: Streams) -> Mark:
+    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor) -> Mark:
         """Put a copy at the end of its queue (Engines); the mark is its number."""
         self._waiting[way].append(lambda: to.copy_(source))
         return self._made[way] + len(self._waiting[way]) - 1
 
-    def wait(self, way: int, end: Mark, _streams: Streams) -> None:
+    def wait(self, way: int, end: Mark) -> None:
         """Make the copies up to this one."""
         with DisableTorchDispatch():
             while self._made[way] <= end:
                 self._waiting[way].popleft()()
                 self._made[way] += 1
-
-
-def engines_of(device_type: str) -> Engines:
-    """The engines of a device of this type, "cuda" or "cpu"."""
-    return CudaEngines() if device_type == "cuda" else LateEngines()
 
 
 @dataclass(frozen=True)
@@ -118,14 +78,6 @@ class HostArea:
     def __init__(self, device_type: str) -> None:
         self._device_type = device_type
         self._bytes: torch.UntypedStorage | None = None
-        self._engines: Engines | None = None
-
-    @property
-    def engines(self) -> Engines:
-        """The engines that copy to it and from it, made at the first copy."""
-        if self._engines is None:
-            self._engines = engines_of(self._device_type)
-        return self._engines
 
     @property
     def nbytes(self) -> int:

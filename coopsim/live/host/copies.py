@@ -1,11 +1,11 @@
 """The copies on the host of a plan, which engines make beside the ops."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from coopsim.live.host.area import BACK, OUT, HostArea, Mark
+from coopsim.live.host.area import BACK, OUT, Engines, HostArea, Mark
 from coopsim.record.observe.torch_private import DisableTorchDispatch
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version
@@ -28,10 +28,10 @@ class _OnHost:
 
 
 class Copies:
-    """Copies of one step. streams: the streams of the program's ops, where there are several."""
+    """Copies of one step, to an area and back, that `engines` make."""
 
-    def __init__(self, area: HostArea, streams: Callable[[], Iterable[torch.cuda.Stream]]) -> None:
-        self._area, self._streams = area, streams
+    def __init__(self, area: HostArea, engines: Engines) -> None:
+        self._area, self._engines = area, engines
         self._host: dict[Key, _OnHost] = {}
         self._coming: dict[Key, tuple[torch.UntypedStorage, Mark]] = {}
         self.offloads = self.offloaded_bytes = 0
@@ -56,7 +56,7 @@ class Copies:
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
         nbytes = source.nbytes()
-        end = self._area.engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source), self._streams())
+        end = self._engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source))
         self._host[key] = _OnHost(at, nbytes, end, source)
         self.offloads += 1
         self.offloaded_bytes += nbytes
@@ -77,7 +77,7 @@ class Copies:
             return None
         storage = allocate(copy.nbytes)
         place = self._area.place(copy.at, copy.nbytes).tensor()
-        self._coming[key] = storage, self._area.engines.begin(BACK, bytes_of(storage), place, self._streams())
+        self._coming[key] = storage, self._engines.begin(BACK, bytes_of(storage), place)
         return storage
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
@@ -88,7 +88,7 @@ class Copies:
         if key not in self._coming:
             return None
         storage, end = self._coming[key]
-        self._area.engines.wait(BACK, end, ())
+        self._engines.wait(BACK, end)
         return storage
 
     def arrived(self, key: Key) -> None:
@@ -104,14 +104,14 @@ class Copies:
                 del self._host[key]
 
     def _wait_for(self, copy: _OnHost) -> None:
-        self._area.engines.wait(OUT, copy.end, self._streams())  # the block may belong to any of them
+        self._engines.wait(OUT, copy.end)
         copy.source = None
 
     def end(self) -> None:
         """The step is over."""
         self.wait_for_all()
         for _, end in self._coming.values():
-            self._area.engines.wait(BACK, end, ())
+            self._engines.wait(BACK, end)
         self._coming.clear()
         self._host.clear()
 

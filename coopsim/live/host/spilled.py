@@ -4,12 +4,13 @@ A value is a version of a storage's bytes. It goes once all streams of the devic
 waited for in both directions, so that no stream has to wait for another.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import torch
 
 from coopsim.live.host.area import host_memory
 from coopsim.live.host.copies import Allocate, bytes_of
+from coopsim.live.operands import on_device
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages, Value
 from coopsim.record.observe import roles
@@ -29,6 +30,13 @@ class Spilled:
         self._copies: dict[Value, torch.UntypedStorage] = {}  # no tensors, which would be taken for the program's
         self._ours: set[Value] = set()  # of these, what only we held
         self._looked = False
+        self._buckets: set[int] = set()  # of DistributedDataParallel, by address of PyTorch's storage
+        self._reduced: list[torch.Tensor] = []  # its parameters
+
+    def keep(self, buckets: Iterable[torch.Tensor], parameters: Iterable[torch.Tensor]) -> None:
+        """Send neither these buckets nor the gradients of these parameters until the step is over."""
+        self._buckets.update(bucket.untyped_storage()._cdata for bucket in buckets)
+        self._reduced += parameters
 
     @property
     def values(self) -> list[Value]:
@@ -69,8 +77,8 @@ class Spilled:
             self.most_bytes = self.nbytes
             return 0
         self._residency.ledger.of_storage(storage)  # while it has an address: it may be met for the first time later
-        if self._residency.device_type == "cuda":
-            torch.cuda.synchronize()
+        if self._residency.streams is not None:
+            self._residency.streams.finish()
         with DisableTorchDispatch():
             bytes_of(copied).copy_(bytes_of(storage))
         self._copies[value] = copied
@@ -107,14 +115,16 @@ class Spilled:
             self._looked = True
             for tensor in roles.Objects.now().tensors:  # what no op of the step has used yet goes first
                 self._storages.of_tensor(tensor)
+        gradients = on_device(self._residency.device_type, (one.grad for one in self._reduced))
+        stay = {gradient.untyped_storage()._cdata for gradient in gradients} | self._buckets
         there = [one for one in self._storages.there() if one not in protected and (one.held or not one.evicted)]
         for tracked in sorted(there, key=lambda one: (one.nbytes < self._small, one.touched)):
-            if not self._residency.must_stay(tracked):
+            if tracked.key not in stay and not self._residency.must_stay(tracked):
                 yield from ((tracked, version) for version in list(tracked.held))
                 if not tracked.evicted and tracked.version not in tracked.held and tracked.ref() is not None:
                     yield tracked, tracked.version
 
     def end(self) -> None:
         """Let all copies go, as the step is over."""
-        self._copies.clear()
-        self._ours.clear()
+        for kept in (self._copies, self._ours, self._buckets, self._reduced):
+            kept.clear()

@@ -77,6 +77,7 @@ static void take_time(void *to, const void *from, size_t n, void *stream) {
 }
 
 Status cudaMemcpyAsync(void *to, const void *from, size_t n, UNUSED int kind, void *stream) {
+  LOG("cudaMemcpyAsync(%p, %p, %zu, %p)\n", to, from, n, stream);
   copy(to, from, n);
   take_time(to, from, n, stream);
   return OK;
@@ -115,6 +116,7 @@ Status cudaMemset(void *to, int value, size_t n) {
   return OK;
 }
 Status cudaMemsetAsync(void *to, int value, size_t n, void *stream) {
+  LOG("cudaMemsetAsync(%p, %zu, %p)\n", to, n, stream);
   take_time(to, to, n, stream);
   return cudaMemset(to, value, n);
 }

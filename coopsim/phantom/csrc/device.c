@@ -119,7 +119,11 @@ Status cudaDeviceGetPCIBusId(char *text, int n, UNUSED int device) {
   snprintf(text, (size_t)n, "0000:00:00.0");
   return OK;
 }
-Status cudaDeviceSynchronize(void) { phantom_device_wait(); return OK; }
+Status cudaDeviceSynchronize(void) {
+  phantom_device_wait();
+  LOG("cudaDeviceSynchronize()\n");
+  return OK;
+}
 Status cudaDeviceCanAccessPeer(int *can, UNUSED int a, UNUSED int b) { *can = 0; return OK; }
 Status cudaDeviceEnablePeerAccess(UNUSED int device, UNUSED unsigned flags) { return OK; }
 Status cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {

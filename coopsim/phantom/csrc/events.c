@@ -9,11 +9,16 @@ Status cudaEventCreate(void **event) {
   return phantom_fail(*event ? OK : OUT_OF_MEMORY);
 }
 Status cudaEventCreateWithFlags(void **event, UNUSED unsigned flags) { return cudaEventCreate(event); }
-Status cudaEventDestroy(void *event) { free(event); return OK; }
+Status cudaEventDestroy(void *event) {
+  LOG("cudaEventDestroy(%p)\n", event);
+  free(event);
+  return OK;
+}
 
 Status cudaEventRecord(void *event, void *stream) {
   uint64_t capture = phantom_capture_of(stream);
   *(Event *)event = (Event){capture ? phantom_stream_end(stream) : phantom_stream_mark(stream), capture};
+  LOG("cudaEventRecord(%p, %p)\n", event, stream);
   return OK;
 }
 Status cudaEventRecordWithFlags(void *event, void *stream, UNUSED unsigned flags) {
@@ -22,18 +27,22 @@ Status cudaEventRecordWithFlags(void *event, void *stream, UNUSED unsigned flags
 Status cudaStreamWaitEvent(void *stream, void *event, UNUSED unsigned flags) {
   const Event *e = event;
   if (!e->capture) phantom_stream_wait(stream, e->time);
+  LOG("cudaStreamWaitEvent(%p, %p)\n", stream, event);
   return phantom_join_capture(stream, e->capture);
 }
 
 Status cudaEventQuery(void *event) {
   const Event *e = event;
   if (e->capture) return phantom_fail(CAPTURED_EVENT);
-  return phantom_ask(e, e->time, __builtin_return_address(0));
+  Status status = phantom_ask(e, e->time, __builtin_return_address(0));
+  LOG("cudaEventQuery(%p)%s\n", event, status == OK ? "" : ": not ready");
+  return status;
 }
 Status cudaEventSynchronize(void *event) {
   const Event *e = event;
   if (e->capture) return phantom_fail(CAPTURED_EVENT);
   phantom_host_until(e->time);
+  LOG("cudaEventSynchronize(%p)\n", event);
   return OK;
 }
 Status cudaEventElapsedTime(float *ms, const void *from, const void *to) {

@@ -31,7 +31,8 @@
  *   COOPSIM_PHANTOM_NCCL            what a communicator of more than two ranks takes of the card, bytes (0)
  *   COOPSIM_PHANTOM_NCCL_2          the same of one of two ranks
  *   COOPSIM_PHANTOM_PEERS           a folder that the processes of all ranks share (nccl.h); none: others are imagined
- *   COOPSIM_PHANTOM_LOG             1: each cudaMalloc, cudaFree, cuMem* on stderr
+ *   COOPSIM_PHANTOM_LOG             1: each cudaMalloc, cudaFree, cuMem* on stderr; and each copy and fill, and what
+ *                                   orders streams: events, waits, and what the host knows to be done
  *   COOPSIM_PHANTOM_STUBS           1: names each stub at its first call, on stderr
  */
 #ifndef COOPSIM_PHANTOM_H

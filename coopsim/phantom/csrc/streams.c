@@ -8,11 +8,14 @@ Status cudaStreamDestroy(UNUSED void *s) { return OK; }
 Status cudaStreamSynchronize(void *s) {
   Status status = phantom_wait(s);
   if (status == OK) phantom_host_until(phantom_stream_end(s));
+  LOG("cudaStreamSynchronize(%p)\n", s);
   return status;
 }
 Status cudaStreamQuery(void *s) {
   Status status = phantom_wait(s);
-  return status == OK ? phantom_ask(s, phantom_stream_end(s), __builtin_return_address(0)) : status;
+  if (status == OK) status = phantom_ask(s, phantom_stream_end(s), __builtin_return_address(0));
+  LOG("cudaStreamQuery(%p)%s\n", s, status == OK ? "" : ": not ready");
+  return status;
 }
 Status cudaStreamGetFlags(UNUSED void *s, unsigned *flags) { *flags = 0; return OK; }
 Status cudaStreamGetId(void *s, uint64_t *id) { *id = (uint64_t)(uintptr_t)s; return OK; }

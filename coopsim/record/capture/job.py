@@ -4,17 +4,12 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from coopsim.base.types import Precision
-from coopsim.phantom.workspaces import Choice
-from coopsim.record.capture.models import Amp, Attention, Gradients, Optimizer
+from coopsim.base.capture_options import CaptureOptions
+from coopsim.base.option import declared
 
-#: Where a step is run: on the phantom GPU, or on a real one.
-Where = Literal["phantom", "cuda"]
-
-#: Fields that are options of the command line with the same name.
-OPTIONS = (
+#: Options in the order in which a trace's command has them; others come after these.
+_SHOWN = (
     "device",
     "precision",
     "batch",
@@ -28,45 +23,22 @@ OPTIONS = (
     "workspaces",
     "name",
 )
+#: Options that change no trace.
+_HIDDEN = ("passes", "limit")
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to record, and where to write it.
+class Job(CaptureOptions):
+    """What to record, where to write it, and how (CaptureOptions).
 
     target: the name of a reference model (models.names()), or path/to/file.py:function, where the function takes no
     arguments and does one training step on the device "cuda". out: the trace file. card: the GPU (`coopsim list
-    hardware`) that is imitated and whose rates give the costs. precision: of float32 products, for the costs; a
-    reference model is trained in it, too. None: TF32 for a reference model, and for a file as it has set it.
-
-    batch, optimizer, amp (bf16: under autocast), attention and gradients (dropped or zeroed) are choices for a
-    reference model, None being its own; a file makes its own. steps are recorded after `warmup` others, so that what is
-    recorded is the steady state.
-
-    device: "phantom"; "cuda", a real GPU, whose costs are then measured (the steps are repeated `passes` times for
-    it). workspaces:
-    what cuDNN asks for on the phantom GPU (phantom/workspaces.py). limit: whether memory runs out where the card's
-    does; a step that fits gives the same trace with it and without. name: the label of the trace in tables and
-    figures; "": the model's, or the file and function.
+    hardware`) that is imitated and whose rates give the costs.
     """
 
     target: str
     out: str | os.PathLike[str]
     card: str = "a100-80gb"
-    precision: Precision | None = None
-    batch: int | None = None
-    steps: int = 1
-    warmup: int = 2
-    optimizer: Optimizer | None = None
-    amp: Amp | None = None
-    attention: Attention | None = None
-    gradients: Gradients | None = None
-    device: Where = "phantom"
-    passes: int = 5
-    masks: str = ""
-    workspaces: Choice = ""
-    limit: bool = False
-    name: str = ""
 
     def absolute(self) -> "Job":
         """Return the job with absolute paths, for a process in another folder."""
@@ -91,7 +63,8 @@ class Job:
         """The command line for this job, without defaults, folders and the output file."""
         plain = Job(self.target, self.out)
         words = ["coopsim capture", self.target.rpartition("/")[2]]
-        for field, option in (("card", "gpu"), *((f, f) for f in OPTIONS)):
+        others = [name for name in declared(CaptureOptions) if name not in (*_SHOWN, *_HIDDEN)]
+        for field, option in (("card", "gpu"), *((f, f) for f in (*_SHOWN, *others))):
             value = getattr(self, field)
             if value != getattr(plain, field):
                 words.append(f"--{option} {value}")

@@ -9,25 +9,17 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, get_args
+from typing import IO
 
 from coopsim import phantom
 from coopsim.base import files
-from coopsim.base.errors import of_type, whole
-from coopsim.base.types import Precision
+from coopsim.base.capture_options import CaptureOptions
+from coopsim.base.option import checked, declared
+from coopsim.base.types import CoopsimError
 from coopsim.record.capture import models, target
-from coopsim.record.capture.job import Job, Where
+from coopsim.record.capture.job import Job
 from coopsim.record.observe.errors import CaptureError, CaptureOutOfMemory
-from coopsim.record.observe.masks import checked
 
-_CHOICES = {
-    "precision": Precision,
-    "optimizer": models.Optimizer,
-    "amp": models.Amp,
-    "attention": models.Attention,
-    "gradients": models.Gradients,
-    "device": Where,
-}
 _CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
 
@@ -74,17 +66,10 @@ def refuse_within() -> None:
 def check(job: Job) -> None:
     """Raise CoopsimError for what can be refused before anything runs, whatever the target is."""
     phantom.profiles.get(job.card)
-    for what, kind in _CHOICES.items():
-        value, known = getattr(job, what), get_args(kind)
-        if value is not None and value not in known:
-            raise CaptureError(f"unknown {what} {value!r}; it is {' or '.join(known)}")
-    for what, least in (("steps", 1), ("warmup", 0), ("passes", 1)):
-        whole(what, getattr(job, what), least, f"how many {what}")
-    if job.batch is not None:
-        whole("batch", job.batch, 1, "a batch size")
-    of_type("name", job.name, str, "the label of the trace")
-    of_type("limit", job.limit, bool, "whether memory runs out where the card's does")
-    checked(job.masks)
+    try:
+        checked(CaptureOptions, "capture", {name: getattr(job, name) for name in declared(CaptureOptions)})
+    except CoopsimError as e:
+        raise CaptureError(str(e)) from None
     if job.masks and job.device != "phantom":
         raise CaptureError("what masks keep is a question of the phantom GPU; leave --masks out")
     if job.workspaces and job.device != "phantom":

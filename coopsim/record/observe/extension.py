@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
+from coopsim.base.files import cache_folder
 from coopsim.phantom import compilers
-from coopsim.phantom.build import cache_folder
 
 _FLAGS = ["-std=c++20", "-O2", "-fPIC", "-shared", "-w"]
 

@@ -1,21 +1,9 @@
 """What boolean masks, `nonzero`, `unique` and the like keep where nothing is known of their data."""
 
 from dataclasses import dataclass
-from typing import Literal, cast
 
-from coopsim.base.types import CoopsimError
-
-Choice = Literal["", "all", "half", "none"]
-CHOICES = ("all", "half", "none")
 #: The lower bound: as "", but what nothing is known of keeps nothing.
 LOWER = "lower"
-
-
-def checked(choice: str) -> Choice:
-    """Return `choice` as it is if it is "" (the default), "all", "half" or "none"; raise CoopsimError for any other."""
-    if choice not in ("", *CHOICES):
-        raise CoopsimError(f"unknown masks {choice!r}; it is {', '.join(CHOICES)}")
-    return cast("Choice", choice)
 
 
 @dataclass(frozen=True)

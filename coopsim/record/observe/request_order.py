@@ -1,7 +1,7 @@
 """List what each op requested of the allocator, in order, and check the recorded frees against the allocator's history.
 
 The same requests in another order within an op may get other addresses, so the order is part of the trace (its column
-`requests`; docs/formats.md has the code).
+`requests`; docs/reference/files.md has the code).
 """
 
 import bisect

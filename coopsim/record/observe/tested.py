@@ -7,8 +7,8 @@ import sys
 from importlib import metadata
 
 from coopsim.base import files
+from coopsim.base.files import cache_folder
 from coopsim.phantom import PhantomError, without_gpu
-from coopsim.phantom.build import cache_folder
 from coopsim.version import __version__ as version
 
 #: Minor versions of PyTorch, and the oldest and the newest of transformers: rows of experiments/expected/versions.csv.

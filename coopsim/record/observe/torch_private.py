@@ -77,7 +77,6 @@ storage_at: Callable[..., Any] = now(
 set_error_of_reading: Callable[[int, str], None] = now(
     "torch._C._set_storage_data_ptr_access_error_msg", "coopsim.live needs a C++ compiler"
 )
-has_storage: Callable[[Any], bool] = now("torch._C._has_storage", "coopsim.run.compile cannot tell a graph's peak")
 known("torch.ops.aten.add.Tensor._schema", "what an op reads and changes is not known: nothing is recorded")
 known("torch.ops.profiler._record_function_enter.default", "a DataLoader's marks make a step leave its plan")
 known("torch.ops.profiler._record_function_enter_new.default", "a DataLoader's marks make a step leave its plan")
@@ -132,9 +131,6 @@ known("torch._C._cuda_emptyCache", "replays of a long run do not empty the cache
 known("torch._C._accelerator_emptyCache", "replays of a long run do not empty the cache as the script does", "2.9.1")
 attach_oom_observer: Callable[[Any], None] = now(
     "torch._C._cuda_attach_out_of_memory_observer", "what was held when memory ran out is not known"
-)
-clear_workspaces: Callable[[], None] = now(
-    "torch._C._cuda_clearCublasWorkspaces", "coopsim.run.compile does not know how much cuBLAS takes"
 )
 call_when_initialized: Callable[[Callable[[], None]], None] = now(
     "torch.cuda._lazy_call", "`phantom run` does not learn when CUDA starts"
@@ -197,7 +193,6 @@ known("torch.nn.Module._modules", "`fit` does not see the model inside a wrapper
 
 # torch.compile.
 _COMPILED = "what a script compiles is not watched"
-_SAVES = "coopsim.run.compile cannot choose what is saved"
 _KERNELS = "Inductor's kernels are not seen: they take no time, and are in no trace"
 known("torch._dynamo.trace_rules.add", _COMPILED)
 known("torch._dynamo.eval_frame._maybe_set_eval_frame", _COMPILED)
@@ -214,20 +209,6 @@ known("torch._inductor.config", "choices by measured times, and CUDA graphs, sta
 known("torch._inductor.runtime.triton_heuristics.CachingAutotuner.run", _KERNELS, "2.9.1")
 known("torch._C._dynamo.guards._empty_strided_cuda", "Inductor's buffers are in no trace")
 known("torch._functorch.config", "`fit` cannot set PyTorch's activation_memory_budget")
-known("torch._functorch.partitioners.solve_min_cut", _SAVES)
-known("torch._functorch.partitioners._extract_fwd_bwd_modules", _SAVES)
-known("torch._functorch.partitioners.reordering_to_mimic_autograd_engine", _SAVES)
-known("torch._functorch.partitioners.get_default_op_list", _SAVES)
-known("torch._functorch.partitioners.min_cut_rematerialization_partition:num_fwd_outputs", _SAVES)
-known("torch._functorch.partitioners.min_cut_rematerialization_partition:joint_module", _SAVES)
-known("torch._functorch.partitioners.choose_saved_values_set:aggressive_options", _SAVES)
-known("torch._functorch.partitioners.choose_saved_values_set:runtime_optimized_saved_values", _SAVES)
-known("torch._functorch.partitioners.choose_saved_values_set:runtimes_banned_nodes", _SAVES)
-known("torch._functorch.compile_utils.raise_getitems", _SAVES, "2.9.1")
-known("torch._functorch._activation_checkpointing.knapsack.dp_knapsack", _SAVES)
-known("torch._inductor.custom_graph_pass.CustomKnapsackSolver", _SAVES, "2.12.1")
-known("torch._inductor.compile_fx", "coopsim.run.compile does not know that Inductor fuses ops", "2.9.1")
-known("torch.utils._ordered_set.OrderedSet", _SAVES)
 
 known("torch.nn.Module._apply", "parameters that are replaced before the first step count as activations")
 known("torch._C._cuda_clearCublasWorkspaces", "cuBLAS's workspaces count as other memory")
@@ -238,6 +219,10 @@ known("torch.distributed.ProcessGroup._get_backend", "the phantom's clock does n
 known("torch.distributed.distributed_c10d._new_process_group_helper", "other ranks cannot be imagined")
 known("torch.distributed.distributed_c10d._get_object_coll_device", "objects go through the phantom's memory")
 known("torch._C._distributed_c10d._create_work_from_future", "DDP over Gloo with tensors on the card gets no sums")
+known(
+    "torch._C._distributed_c10d.Reducer._get_zeros_like_grad_buckets",
+    "live's steps without a plan end with an error under DistributedDataParallel",
+)
 known("torch.distributed.pipelining.stage._PipelineStageBase", "stages of a pipeline are run alone")
 known("torch.distributed.checkpoint.default_planner._validate_global_plan", "a rank alone saves no checkpoint")
 known("torch.testing._internal.distributed.fake_pg", "other ranks cannot be imagined")

@@ -11,12 +11,17 @@ The test's function, with its fixtures, or the script instead of it, runs in a p
 With `--gpu-peaks FILE`, peaks must also equal those in the file, to the byte; `--gpu-peaks-update` writes them.
 """
 
+import inspect
 import os
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from coopsim.base.option import takes
+from coopsim.base.run_options import RunOptions
+from coopsim.base.types import CoopsimError
 
 if TYPE_CHECKING:
     from coopsim.run.gate import Baseline, Verdict
@@ -38,14 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark. Raises UsageError for a baseline that cannot be read, or written."""
     config.addinivalue_line(
         "markers",
-        f'{MARK}(card, limit=None, script=None, masks="", allow_no_step=False): '
-        'run on the phantom GPU, take at most "11GiB" of the card',
+        f'{MARK}({_known()}): run on the phantom GPU, take at most "11GiB" of the card',
     )
     path, update = config.getoption("--gpu-peaks"), bool(config.getoption("--gpu-peaks-update"))
     if update and path is None:
         raise pytest.UsageError("--gpu-peaks-update requires --gpu-peaks FILE")
     if path is not None and not os.environ.get(_INSIDE):
-        from coopsim.base.types import CoopsimError
         from coopsim.run.gate import Baseline
 
         try:
@@ -70,9 +73,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
 
 def _read(mark: pytest.Mark) -> "_Asked":
     try:
-        return _Asked(*mark.args, **mark.kwargs)
+        return _asked(*mark.args, **mark.kwargs)
+    except CoopsimError as e:
+        pytest.fail(f"{MARK}: {e}", pytrace=False)
     except TypeError as e:
-        why = str(e).partition("() ")[2] if mark.args or mark.kwargs else "it names no card"
+        why = str(e) if mark.args or mark.kwargs else "it names no card"
         pytest.fail(f'{MARK}: {why}; write it as @pytest.mark.{MARK}("rtx-3060", "11GiB")', pytrace=False)
 
 
@@ -81,15 +86,28 @@ class _Asked:
     """The arguments of a mark. A function may do what it likes; a `script` is to train, unless `allow_no_step`."""
 
     card: str
-    limit: str | None = None
-    script: str | None = None
-    masks: str = ""
-    allow_no_step: bool = False
+    limit: str | None
+    script: str | None
+    allow_no_step: bool
+    options: dict[str, Any]
+
+
+@takes(RunOptions, "gate")
+def _asked(
+    card: str, limit: str | None = None, script: str | None = None, *, allow_no_step: bool = False, **options: Any
+) -> _Asked:
+    return _Asked(card, limit, script, allow_no_step, options)
+
+
+def _known() -> str:
+    """Return the parameters of a mark, as a call has them."""
+    return ", ".join(
+        name if of.default is of.empty else f"{name}={of.default!r}"
+        for name, of in inspect.signature(_asked).parameters.items()
+    )
 
 
 def _verdict(item: pytest.Function, asked: _Asked) -> "Verdict":
-    from coopsim.base.types import CoopsimError
-    from coopsim.record.observe.masks import checked
     from coopsim.run import Script
     from coopsim.run.gate import check
     from coopsim.run.memory import of_card
@@ -100,7 +118,7 @@ def _verdict(item: pytest.Function, asked: _Asked) -> "Verdict":
     update = bool(item.config.getoption("--gpu-peaks-update"))
     try:
         command = tuple(shlex.split(asked.script) if asked.script else own)
-        job = Script(command, card=asked.card, variables=inside, masks=checked(asked.masks))
+        job = Script(command, card=asked.card, variables=inside, **asked.options)
         baseline = item.config.stash.get(_STASH, None)
         nbytes = of_card(asked.card, asked.limit, MARK)
         verdict = check(job, name=item.nodeid, limit=nbytes, baseline=baseline, update=update, allow_no_step=free)

@@ -9,7 +9,7 @@ from coopsim.record.observe.errors import CaptureError
 from coopsim.run.longrun.recorded import RecordedSteps
 from coopsim.run.longrun.run import Card, LongRun
 from coopsim.run.longrun.verdict import LongVerdict, judge
-from coopsim.run.memory import ENDLESS, SURELY_ENOUGH
+from coopsim.run.memory import SURELY_ENOUGH
 from coopsim.run.ranks.job import of_rank
 from coopsim.run.report import Report
 from coopsim.run.script import Script
@@ -43,15 +43,6 @@ def worst(verdicts: Sequence[LongVerdict]) -> int:
     """Which rank's memory runs out first, or is reserved most of if none's does, given each one's verdict."""
     steps = [verdict.out.step if verdict.out else len(verdict.run) + 1 for verdict in verdicts]
     return min(range(len(verdicts)), key=lambda i: (steps[i], -verdicts[i].parts.reserved_bytes))
-
-
-def divided(script: Script, times: int, rank: int | None) -> Script:
-    """Return the script, on a card without end, with some of its batches cut into `times` parts (dividing.py).
-
-    rank: the only one to run, of a job; None for a script without ranks.
-    """
-    it = script if rank is None else replace(script, ranks=str(rank))
-    return replace(it.with_memory(ENDLESS), plugin="coopsim.run.launch.dividing", told=str(times))
 
 
 def judged(script: Script, report: Report, file: Path) -> Report:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coopsim.base.run_options import InProcess
 from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.launch import failures, longer, start
@@ -116,9 +117,9 @@ def _keep_that_of(rank: int, ranks: list[int], to: _Files) -> None:
 
 
 def _task(script: Script, **asked: Any) -> Task:
-    """The task of each process of a script; `asked`: its fields beside card, precision and masks."""
+    """The task of each process of a script; `asked`: its fields beside the card and what the script's options are."""
     shown = {"traceback": script.traceback and not script.quiet}
-    return Task(script.card, script.precision, masks=script.masks, **shown | asked)
+    return Task(script.card, **{f.name: getattr(script, f.name) for f in fields(InProcess)} | shown | asked)
 
 
 def _start(
@@ -202,9 +203,6 @@ def _report(script: Script, ran: start.RanProgram) -> Report:
         interrupted=ran.interrupted,
         processes=len(used),
         rank=ran.rank,
-        pipeline=ran.pipeline,
-        alike=ran.alike,
-        between=ran.between,
         masks={"": "all", LOWER: "none"}.get(script.masks, script.masks),
         **common | {"out_of_memory": next(seen, None)},
     )

@@ -1,7 +1,6 @@
 """Start a program on the phantom GPU, or on this machine's devices, and collect the reports of its processes."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -29,24 +28,13 @@ _PATIENCE_S = 10
 class RanProgram:
     """The end of a program, or of one rank of a job: its exit code, and the reports of its processes.
 
-    `pipeline` is the number of ranks of its pipeline, if it was run as a stage of one, else 0; `alike` and `between`
-    are as in Report.
     `interrupted`: it was ended before its time, and the reports are of what it did until then.
     """
 
     rank: int
     code: int
     reports: list[ProcessReport]
-    pipeline: int = 0
-    alike: tuple[int, ...] = ()
-    between: tuple[int, ...] = ()
     interrupted: bool = False
-
-    @property
-    def figures(self) -> str:
-        """The figures by which two ranks are compared, as JSON: steps, peaks in bytes, and these by kind."""
-        keys = ("steps", "peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes", "peak_by_kind")
-        return json.dumps([{key: getattr(report, key) for key in keys} for report in self.reports if report.used])
 
 
 class Running:

@@ -1,15 +1,12 @@
-"""What would help, each tried by the same replay: the allocator's settings, padding, a cap, micro-batches, …"""
+"""What would help, each tried by the same replay: the allocator's settings, padding, a cap, …"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from coopsim.base.types import CoopsimError
 from coopsim.run.longrun.causes import Cause
 from coopsim.run.longrun.lengths import Length
-from coopsim.run.longrun.microbatches import Divided
 from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
-from coopsim.run.longrun.recorded import RecordedSteps
 from coopsim.run.longrun.run import Card, LongRun
 
 _SETTINGS = (
@@ -20,17 +17,13 @@ _SETTINGS = (
 )
 _PADDED = (8, 64, 128)
 _EMPTIED = 10
-_PARTS = (2, 4)
-
-#: Runs the script again, with some of its batches divided by a number (schedule.is_divided), and returns its requests.
-Again: TypeAlias = Callable[[int], RecordedSteps]
 
 
 @dataclass(frozen=True)
 class TriedRemedy:
     """A remedy and its replay on the card.
 
-    kind: "setting" of the allocator, "padding", "cap", "empty_cache" or "micro_batches".
+    kind: "setting" of the allocator, "padding", "cap" or "empty_cache".
 
     fits: memory did not run out; else it did at step `failed_at`. retries: how often the allocator gave back its cache
     to go on, which takes time.
@@ -65,39 +58,8 @@ def tried(run: LongRun, card: Card, cause: Cause) -> Iterator[TriedRemedy]:
             yield cap
 
 
-def in_microbatches(run: LongRun, card: Card, again: Again) -> Iterator[TriedRemedy]:
-    """Try micro-batches for the longest inputs, fewest first: the shortest input that must be divided is searched for.
-
-    Raises CoopsimError, which says why, if it cannot be tried.
-    """
-    for times in _PARTS:
-        of = run.in_microbatches(again(times), times)
-        limits = [0, *sorted({length[0] for length in run.lengths})]  # above the last, nothing is divided
-        low, high = -1, len(limits) - 1
-        best: TriedRemedy | None = None
-        while high - low > 1:
-            middle = (low + high) // 2
-            divided = Divided(of, limits[middle])
-            found = _try(run, card, "micro_batches", _divided(run, divided), divided=divided)
-            if found.fits:
-                best, low = found, middle
-            else:
-                high = middle
-            worst = found
-        yield best or worst
-        if best:
-            return
-
-
-def _divided(run: LongRun, divided: Divided) -> str:
-    n = sum(divided.divides(length, step) for step, length in enumerate(run.lengths, 1))
-    return f"{divided.by.times} micro-batches for inputs longer than {divided.above} ({n} steps)"
-
-
 def _try(run: LongRun, card: Card, kind: str, what: str, **how: object) -> TriedRemedy:
     played = run.play(card, **how)  # type: ignore[arg-type]
-    if "divided" in how and played.amiss > run.endless.amiss:
-        raise CoopsimError("its steps free what was not recorded")
     peaks = played.bytes.max(axis=0)
     at = len(played.bytes) if played.failed else None
     return TriedRemedy(

@@ -12,7 +12,6 @@ from coopsim.base.types import CoopsimError
 from coopsim.run.longrun import lengths
 from coopsim.run.longrun.book import Book
 from coopsim.run.longrun.lengths import Length
-from coopsim.run.longrun.microbatches import Divided, MicroBatches
 from coopsim.run.longrun.play import PEAK_ALLOCATED, Played, play
 from coopsim.run.longrun.recorded import Ints, RecordedSteps
 from coopsim.run.longrun.schedule import FIRST
@@ -86,21 +85,12 @@ class LongRun:
         *,
         change: Change | None = None,
         empties: int = 0,
-        divided: Divided | None = None,
     ) -> Played:
         """Play it, up to the step that finds no memory. `conf`: settings of the allocator, None: those of the script.
 
-        change: of the lengths; empties: empty the cache before every so many steps; divided: which steps are in
-        micro-batches.
+        change: of the lengths; empties: empty the cache before every so many steps.
         """
-        return self._play(self._all(change, empties, divided), card, conf)
-
-    def in_microbatches(self, recorded: RecordedSteps, times: int) -> MicroBatches:
-        """The steps of a run of the same script that divides batches by `times` (schedule.is_divided).
-
-        Raises CoopsimError if they cannot be played among those of this one.
-        """
-        return MicroBatches(self.book, self._steps, steps(recorded), times)
+        return self._play(self._all(change, empties), card, conf)
 
     def alone(self, length: Length, card: Card | None = None, times: int = 3) -> Played:
         """Play the first steps, then from an empty cache one step of a length, and `times` more, whose the rows are."""
@@ -125,15 +115,11 @@ class LongRun:
         conf = self.recorded.conf if conf is None else conf
         return play(of, self.recorded.torch, conf, card.bytes, card.limit_bytes)
 
-    def _all(self, change: Change | None, empties: int, divided: Divided | None) -> Iterator[Sequence[Template]]:
-        now = False  # whether the step is in micro-batches
+    def _all(self, change: Change | None, empties: int) -> Iterator[Sequence[Template]]:
         for number, length in enumerate(self.lengths, 1):
             unchanged = change is None or change(length) == length
-            before, now = now, divided is not None and divided.divides(length, number)
-            if divided is not None and (before or now):
-                sections: Sequence[Template] = divided.by.sections(length, number, after_divided=before, divided=now)
-            elif number <= (self.as_recorded if unchanged else FIRST):
-                sections = self._steps[number - 1].sections
+            if number <= (self.as_recorded if unchanged else FIRST):
+                sections: Sequence[Template] = self._steps[number - 1].sections
             else:
                 changed = length if change is None else self.book.stand_in(change(length))
                 if changed is None:

@@ -32,11 +32,3 @@ def every(seen: Sequence[int], begin: int, end: int, least: int = 2) -> Every | 
     period = seen[1] - seen[0]
     regular = all(b - a == period for a, b in itertools.pairwise(seen))
     return Every(seen[0], period) if regular and seen[0] - period < begin and seen[-1] + period > end else None
-
-
-def is_divided(step: int) -> bool:
-    """Whether the run that records micro-batches divides the batch of that step: one, the next, not the one after.
-
-    So each kind of step is recorded after each kind, but whole ones after whole ones, which the first run has.
-    """
-    return step > FIRST and (step - FIRST) % 3 != 0

@@ -1,23 +1,21 @@
 """The verdict on a long run: what it takes, whether and at which step memory runs out, why, and what helps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coopsim.base.types import CoopsimError
 from coopsim.run.longrun.causes import Cause, PeakParts, parts
 from coopsim.run.longrun.lengths import Length
 from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED, RESERVED
 from coopsim.run.longrun.recorded import Ints
-from coopsim.run.longrun.remedies import Again, TriedRemedy, in_microbatches, tried
+from coopsim.run.longrun.remedies import TriedRemedy, tried
 from coopsim.run.longrun.run import Card, LongRun, figures
 
 _OTHERS: dict[Cause, tuple[str, ...]] = {
     "leak": ("anything: the line under `kept by` is what to change",),
-    "longer input": ("checkpointing (coopsim fit tries it)",),
+    "longer input": ("micro-batches", "checkpointing (coopsim fit tries both)"),
     "fragmentation": ("sorting the inputs by length (bucketing)",),
 }
-_MICRO_BATCHES = "micro-batches for the longest"
 _SELDOM = 0.01  #: per step, how often the allocator may give back its cache before remedies are tried
 
 
@@ -79,12 +77,10 @@ class LongVerdict:
         }
 
 
-def judge(
-    run: LongRun, card: Card, say: Callable[[str], None], *, helps: bool = True, again: Again | None = None
-) -> LongVerdict:
+def judge(run: LongRun, card: Card, say: Callable[[str], None], *, helps: bool = True) -> LongVerdict:
     """Play the run on the card; if memory runs out, or nearly does all the time, say why, and try what helps.
 
-    `say` is called with what is done. helps: try what helps; again: runs the script with some of its batches divided.
+    `say` is called with what is done. helps: try what helps.
     """
     say(f"replaying {len(run)} steps")
     on_card = run.play(card)
@@ -96,27 +92,12 @@ def judge(
         say(f"out of memory at step {at}; looking for the cause, and for what helps")
         out = OutAt(at, run.lengths[at - 1], on_card.requested, _cause(run, card, at))
     found: list[TriedRemedy] = []
-    others = _OTHERS[out.cause] if out else ()
-    for one in _remedies(run, card, out, again) if helps else ():
-        if isinstance(one, str):
-            others = (one, *others)
-            continue
+    for one in tried(run, card, out.cause if out else "fragmentation") if helps else ():
         say(f"{one.what}: {'fits' if one.fits else f'out of memory at step {one.failed_at}'}")
         found.append(one)
     bytes_ = run.endless.bytes if out else on_card.bytes
+    others = _OTHERS[out.cause] if out else ()
     return LongVerdict(run, card, bytes_, out, parts(run), on_card.retries, tuple(found), others)
-
-
-def _remedies(run: LongRun, card: Card, out: OutAt | None, again: Again | None) -> Iterator[TriedRemedy | str]:
-    """What is tried, and in words what cannot be."""
-    yield from tried(run, card, out.cause if out else "fragmentation")
-    if out and out.cause == "longer input":
-        try:
-            if again is None:
-                raise CoopsimError("the script is not run again")
-            yield from in_microbatches(run, card, again)
-        except CoopsimError as e:
-            yield f"{_MICRO_BATCHES}: {e}"
 
 
 def _cause(run: LongRun, card: Card, step: int) -> Cause:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 
-from coopsim.phantom.build import cache_folder
+from coopsim.base.files import cache_folder
 
 _LIBRARIES = tuple(
     f"{folder}/"

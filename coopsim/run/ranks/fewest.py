@@ -1,12 +1,12 @@
 """Search for the smallest number of cards on which a job fits."""
 
 import bisect
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopsim.base.types import CoopsimError
 from coopsim.run.ranks.world import LARGEST
 from coopsim.run.report import Report
+from coopsim.run.search import SearchedRuns, edge
 
 _FASTER = 4  #: factor by which the number of ranks grows until the job trains
 
@@ -42,41 +42,31 @@ def sizes(cards: int) -> list[int]:
     return parts + list(range(cards, LARGEST + 1, cards))
 
 
-def search(run: Callable[[int], Report], first: Report) -> Fewest:
-    """Find the smallest number of ranks with which `run` trains, assuming that it trains with all larger ones.
+def search(runs: SearchedRuns[int], first: Report) -> Fewest:
+    """Find the smallest number of ranks with which a job trains, assuming that it trains with all larger ones.
 
     `first` is the report of a run with some number. Both the number found and the next smaller one (`sizes`) have been
     run. A number for which the script fails for another reason than memory, as when its layers cannot be divided by it,
-    counts as one that does not train. Numbers with many factors of two are tried first, as scripts are more likely to
-    support them.
+    counts as one that does not train.
     """
-    found = Fewest({first.world_size: first}, {})
-    sizes_to_try = asked(first)
-    size = next(sizes_to_try)
-    while True:
-        try:
-            size = sizes_to_try.send(_trains(run, size, found))
-        except StopIteration:
-            return found
+    runs.tried[first.world_size] = first
+    narrow(lambda size: runs.trains(size, may_fail=True), first)
+    return Fewest(runs.tried, runs.refused)
 
 
-def asked(first: Report) -> Generator[int, bool, None]:
-    """Yield the numbers of ranks that `search` tries, one by one, each when it is sent whether the last one trains."""
+def narrow(trains: Callable[[int], bool], first: Report) -> None:
+    """Call `trains` with numbers of ranks, from that of the report `first` on, until the smallest that does is known.
+
+    Numbers with many factors of two are tried first, as scripts are more likely to support them.
+    """
     choice = sorted({*sizes(first.cards_per_node), first.world_size})
-    good, bad, at = None, -1, choice.index(first.world_size)
-    while True:
-        if (yield choice[at]):
-            good = at
-        else:
-            bad = at
-        if good is None:
-            if bad == len(choice) - 1:
-                return
-            at = bisect.bisect_left(choice, min(_FASTER * choice[bad], choice[-1]))
-        elif good - bad == 1:
+    bad, at = -1, choice.index(first.world_size)
+    while not trains(choice[at]):
+        bad = at
+        if bad == len(choice) - 1:
             return
-        else:
-            at = _between(choice, bad, good)
+        at = bisect.bisect_left(choice, min(_FASTER * choice[bad], choice[-1]))
+    edge(lambda i: trains(choice[i]), bad, at, lambda bad, good, _: _between(choice, bad, good))
 
 
 def _between(choice: list[int], bad: int, good: int) -> int:
@@ -84,13 +74,3 @@ def _between(choice: list[int], bad: int, good: int) -> int:
     edge = (good - bad - 1) // 4
     middle = range(bad + 1 + edge, good - edge)
     return max(middle, key=lambda i: (choice[i] & -choice[i], -abs(2 * i - good - bad)))
-
-
-def _trains(run: Callable[[int], Report], size: int, found: Fewest) -> bool:
-    if size not in found.tried:
-        try:
-            found.tried[size] = run(size)
-        except CoopsimError as e:
-            found.refused[size] = str(e)
-            return False
-    return found.tried[size].outcome == "ok"

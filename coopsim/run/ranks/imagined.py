@@ -10,9 +10,11 @@ import contextlib
 import functools
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,9 +24,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from coopsim.record.observe import torch_private
 from coopsim.run.probes.imports import after_import
-from coopsim.run.ranks import stages
-from coopsim.run.ranks.messages import Messages
-from coopsim.run.task import Task
+from coopsim.run.task import FOLDER, NEEDS_OTHERS, Task
 
 _FAKE_BACKEND = "torch.testing._internal.distributed.fake_pg"
 _PLUGINS = "torch.distributed.Backend._plugins"
@@ -37,19 +37,13 @@ _OBJECTS = ("broadcast_object_list", "send_object_list", "recv_object_list")
 def install(task: Task) -> None:
     """Replace functions of torch.distributed in this process, as `task.ranks` requires.
 
-    "together": every other rank runs in a process of its own. "alone": the others are imitated. "stage": the same, but
-    objects are exchanged with the neighbouring stages of a pipeline.
+    "together": every other rank runs in a process of its own. "alone": the others are imitated.
     """
     _objects_through_cpu("gloo" if task.ranks == "together" else "fake")
     if task.ranks == "together":
         return
     _imagine_the_others()
-    if task.ranks == "stage":
-        messages = Messages(task.pipeline, task.present, task.messages)
-        _replace("send_object_list", messages.send)
-        _replace("recv_object_list", messages.recv)
-    else:
-        after_import("torch.distributed.pipelining.stage", _no_stage_alone)
+    after_import("torch.distributed.pipelining.stage", _no_stage_alone)
 
 
 def _replace(name: str, function: Any) -> None:
@@ -88,7 +82,7 @@ def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _no_stage_alone(_: ModuleType) -> None:
-    """End a process that makes a stage of a pipeline, and request the other stages.
+    """End a process that makes a stage of a pipeline, with code 0, and say that it needs the other ranks.
 
     Stages differ, and tell each other the shapes of what they send, so that one cannot run alone.
     """
@@ -99,7 +93,8 @@ def _no_stage_alone(_: ModuleType) -> None:
     def end(*args: Any, **named: Any) -> None:
         given = inspect.signature(make).bind(*args, **named).arguments
         if given["num_stages"] > 1:
-            stages.all_of(dist.get_process_group_ranks(given.get("group") or dist.group.WORLD))
+            Path(os.environ[FOLDER], NEEDS_OTHERS).touch()
+            os._exit(0)
         make(*args, **named)
 
     base.__init__ = end

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from coopsim.record.observe.errors import CaptureError
 from coopsim.run.launch.start import RanProgram, Running, outputs, reports, say, variables
-from coopsim.run.ranks import launcher, processes, stages, world
+from coopsim.run.ranks import launcher, processes, world
 from coopsim.run.script import Script
-from coopsim.run.task import Task
+from coopsim.run.task import NEEDS_OTHERS, Task
 
+#: A pipeline of at most so many ranks is run unasked.
+FEW = 8
 #: NCCL's watchdogs run by the phantom's clock (phantom/csrc/watchdog.c); PyTorch's monitor would take them for hung.
 _DEFAULTS = {"TORCH_NCCL_ENABLE_MONITORING": "0"}
 #: Bytes of a card that a communicator of NCCL takes, outside PyTorch's allocator, of two ranks and of more. Published:
@@ -30,58 +32,26 @@ def run(
 
     `launch` is the command of the ranks, `running` receives their processes.
 
-    If it names none and the job turns out to be a pipeline, whose ranks need each other, all ranks are run, or the
-    stages of one pipeline. Raises CaptureError if it names some and the job is a pipeline.
+    If it names none and the job turns out to be a pipeline, whose ranks need each other, all ranks are run. Raises
+    CaptureError if it names some, or the pipeline has more than FEW ranks.
     """
     job = job.running(script.ranks)
-    ran, pipeline = _run(script, task, launch, job, running)
-    if not pipeline:
+    ran = _run(script, task, launch, job, running)
+    if ran is not None:
         return job, ran
-    if script.ranks is not None:
-        raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other: --ranks all")
-    if len(pipeline) == job.size <= stages.FEW:
-        job = job.running("all")
-        say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
-        return job, _run(script, task, launch, job, running)[0]
-    return _stages(script, task, launch, job, pipeline, running)
-
-
-def _stages(
-    script: Script, task: Task, launch: launcher.Launch, job: world.World, pipeline: tuple[int, ...], running: Running
-) -> tuple[world.World, list[RanProgram]]:
-    """Run one rank per stage of a pipeline; of a long pipeline only the stages that differ."""
-    many = "" if len(pipeline) == job.size else f", of which the job has {job.size // len(pipeline)}"
-    how = "each stage is run" if len(pipeline) <= stages.FEW else "stages that differ are run"
-    say(script, f"a pipeline of {len(pipeline)} ranks{many}: {how}")
-    ran: dict[int, RanProgram] = {}
-    with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
-        wanted = stages.first(len(pipeline))
-        while wanted:
-            present = tuple(pipeline[n] for n in sorted([*ran, *wanted]))
-            told = replace(task, ranks="stage", pipeline=pipeline, present=present, messages=folder)
-            told = replace(told, trace="") if ran else told
-            now = _run(script, told, launch, replace(job, run=tuple(pipeline[n] for n in wanted)), running)[0]
-            ran |= {pipeline.index(one.rank): one for one in now}
-            failed = len(now) < len(wanted) or any(one.code for one in now)
-            figures = {n: one.figures for n, one in ran.items()}
-            wanted = [] if failed else stages.more(figures)
-    for n, one in ran.items():
-        between, alike = stages.left_out(figures, n)
-        out = tuple(pipeline[k] for k in between)
-        ran[n] = replace(one, pipeline=len(pipeline), alike=out if alike else (), between=() if alike else out)
-    return replace(job, run=tuple(pipeline[n] for n in sorted(ran))), [ran[n] for n in sorted(ran)]
+    if script.ranks is not None or job.size > FEW:
+        many = "" if script.ranks is not None else f", which are {job.size}"
+        raise CaptureError(f"{script.title} is a pipeline, whose ranks need each other{many}: --ranks all")
+    say(script, "a pipeline, whose ranks differ and need each other: all of them are run")
+    job = job.running("all")
+    return job, _run(script, task, launch, job, running) or []
 
 
 def _run(
     script: Script, task: Task, launch: launcher.Launch, job: world.World, running: Running
-) -> tuple[list[RanProgram], tuple[int, ...]]:
-    """Run the ranks `job.run`, and return their ends, and ().
-
-    If a rank ran alone and cannot, as it is a stage of a pipeline: return no ends, and the ranks of its pipeline.
-    """
-    first = not task.present or len(task.present) == len(job.run)
-    together = job.together or (task.ranks == "stage" and first)
-    task = replace(task, ranks=task.ranks or ("together" if job.together else "alone"))
+) -> list[RanProgram] | None:
+    """Run the ranks `job.run`, and return their ends; None if a rank ran alone and cannot, as a stage of a pipeline."""
+    task = replace(task, ranks="together" if job.together else "alone")
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         shared = nccl_variables(script.nccl_bytes) | ({processes.PEERS: folder} if task.ranks == "together" else {})
         folders = {rank: str(Path(folder, str(rank))) for rank in job.run}
@@ -100,13 +70,12 @@ def _run(
             environment |= job.variables(rank, port) | shared | {"COOPSIM_PHANTOM_PER_NODE": str(job.per_node)}
             started.append(processes.Process(launch.words(rank), environment, *outputs(script)))
         if len(started) > 1:
-            say(script, processes.needs(len(started), together=together))
-        processes.run(started, running, together=together)
-        for own in folders.values():
-            if needed := stages.said(own):
-                return [], needed
+            say(script, processes.needs(len(started), together=job.together))
+        processes.run(started, running, together=job.together)
+        if any(Path(own, NEEDS_OTHERS).exists() for own in folders.values()):
+            return None
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]
-        return [RanProgram(rank, code, reports(folders[rank])) for rank, code in ended], ()
+        return [RanProgram(rank, code, reports(folders[rank])) for rank, code in ended]
 
 
 def of_rank(file: str, rank: int) -> str:

@@ -1,7 +1,10 @@
-"""Compile kernels with Numba, and what they call as parts of them. Imported only where code is missing in the cache."""
+"""Compile kernels with Numba, and what they call as parts of them. Imported only where code is missing in the cache.
+
+This relies on how Numba 0.61 to 0.68 are built inside; where that fails, `ordinary.py` serves.
+"""
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +15,6 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import TargetConfig
-from numba.extending import overload
 
 from coopsim.simulate.kernel import compiled_reference
 from coopsim.simulate.kernel.compiled_array import ArrayTable
@@ -54,22 +56,6 @@ def callee_type(function: Any, *, inline: bool) -> Any:
 
 
 _parts: list[Any] = []
-
-
-def optional_type(field: str, function: Any, otherwise: Callable[..., Any]) -> Any:
-    """What kernels that name it get: which of the two functions depends on a field of the first argument, the state."""
-
-    def stand_in(*arguments: Any) -> Any:
-        raise NotImplementedError
-
-    def choose(state: Any, *arguments: Any) -> Any:  # noqa: ARG001
-        is_there = not isinstance(state.kinds[field], numba.types.NoneType)
-        return function if is_there else otherwise
-
-    overload(stand_in, jit_options={"_nrt": False, "error_model": "numpy"}, strict=False)(choose)
-    context = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(stand_in)
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

@@ -9,31 +9,20 @@ Python: the same code, slowly, which the tests hold against the compiled one.
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from coopsim.base.files import cache_folder
 from coopsim.base.progress import note
 from coopsim.simulate.kernel import sources
 from coopsim.simulate.kernel.reference import Bundle
-
-if TYPE_CHECKING:
-    from coopsim.simulate.kernel.machine_code import MachineCode
 
 F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  #: kernels stay Python
 
 
-def cache_dir() -> Path:
-    """Where compiled code is kept: $COOPSIM_CACHE_DIR, or coopsim in the user's cache folder."""
-    home = os.environ.get("COOPSIM_CACHE_DIR")
-    if home:
-        return Path(home)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coopsim"
-
-
-CACHE = cache_dir() / f"kernels-{sources.of_kernels()}"
+CACHE = cache_folder() / f"kernels-{sources.of_kernels()}"
 
 
 #: The kernels that take longest to compile, by what users call them.
@@ -61,8 +50,8 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
         self.py_func, self.inline = function, inline
         self.__doc__ = function.__doc__
-        self._versions: dict[tuple[Any, ...], MachineCode] = {}
-        self._numba_type: Any = None
+        self._versions: dict[tuple[Any, ...], Callable[[tuple[Any, ...]], Any]] = {}
+        self._numba_types: dict[bool, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         kinds = tuple([a.kind if isinstance(a, Bundle) else _kind(a) for a in arguments])
@@ -71,7 +60,7 @@ class Kernel:
             version = self._versions[kinds] = self._find(kinds)
         return version(arguments)
 
-    def _find(self, kinds: tuple[Any, ...]) -> "MachineCode":
+    def _find(self, kinds: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], Any]:
         from coopsim.simulate.kernel import machine_code
 
         def make() -> tuple[str, bytes]:
@@ -79,16 +68,40 @@ class Kernel:
 
             return compiler.compile_kernel(self.py_func, kinds, inline=self.inline)
 
-        return machine_code.find(self.py_func, kinds, CACHE, make)
+        if not _ordinary:
+            try:
+                return machine_code.find(self.py_func, kinds, CACHE, make)
+            except Exception as e:  # whatever another version of Numba raises
+                _go_on_by_ordinary_means(e)
+        from coopsim.simulate.kernel import ordinary
+
+        compiled = ordinary.compiled(self.py_func, inline=self.inline)
+        return lambda arguments: compiled(*arguments)
 
     @property
     def _numba_type_(self) -> Any:
         """What the compiler takes for it where another kernel calls it."""
-        if self._numba_type is None:
-            from coopsim.simulate.kernel.compiler import callee_type
+        is_ordinary = bool(_ordinary)
+        if is_ordinary not in self._numba_types:
+            if is_ordinary:
+                from coopsim.simulate.kernel.ordinary import callee_type
+            else:
+                from coopsim.simulate.kernel.compiler import callee_type
+            self._numba_types[is_ordinary] = callee_type(self.py_func, inline=self.inline)
+        return self._numba_types[is_ordinary]
 
-            self._numba_type = callee_type(self.py_func, inline=self.inline)
-        return self._numba_type
+
+_ordinary: list[str] = []  #: why kernels are compiled by Numba's ordinary means; empty: they are not
+
+
+def _go_on_by_ordinary_means(error: Exception) -> None:
+    import numba
+
+    _ordinary.append(type(error).__name__)
+    note(
+        f"Numba {numba.__version__} is not built as coopsim knows it ({type(error).__name__}): kernels are compiled by "
+        "its ordinary means, in each process anew, which takes longer"
+    )
 
 
 def _kind(argument: Any) -> Any:

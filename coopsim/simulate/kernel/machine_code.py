@@ -4,10 +4,8 @@ import ctypes
 import fcntl
 import hashlib
 import json
-import os
 import re
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -17,6 +15,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from coopsim.base.files import replacing
+from coopsim.base.types import CoopsimError
 from coopsim.simulate.kernel.reference import Bundle, words_of
 
 _LETTERS = {int: "q", float: "d", bool: "q"}  #: of struct, per type of argument; what is passed by pointer is a "q"
@@ -105,22 +105,23 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _keep(path: Path, content: bytes) -> None:
     """Whole or not at all. Without a folder to write to the next process compiles again."""
-    try:
+    with suppress(OSError, CoopsimError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        pass
+        with replacing(path) as part:
+            part.write_bytes(content)
 
 
 @cache
 def _foreign(file: str) -> str:
-    """A hash of a file of kernels outside the package, of which the name of the folder knows nothing; "" of ours."""
+    """A hash of kernels outside the package, of which the name of the folder knows nothing; "" of ours.
+
+    Of their file; in a package of their own, of all its files, as one calls another.
+    """
     path = Path(file)
     if path.is_relative_to(Path(__file__).parents[2]):
         return ""
-    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+    files = sorted(path.parent.glob("*.py")) if (path.parent / "__init__.py").exists() else [path]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files if f.is_file())).hexdigest()
 
 
 @cache

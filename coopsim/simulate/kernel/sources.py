@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[2]
 #: Folders of the simulator in which there are kernels, and the modules outside of these that kernels use.
-_FOLDERS = ("kernel", "packing", "allocators", "planning", "replay", "simrd")
+_FOLDERS = ("kernel", "packing", "allocators", "planning", "replay")
 _OTHERS = ("base/types.py", "cards/engine.py", "trace/request_rows.py")
 _IMPORT = re.compile(rb"^[ \t]*from coopsim\.([\w.]+) import (\([^)]*\)|[^(\n]+)", re.MULTILINE)
 _HOLDS_KERNELS = re.compile(rb"^from coopsim\.simulate\.kernel\.jit import .*\b(?:kernel|inlined)\b", re.MULTILINE)

@@ -142,7 +142,7 @@ C_SIZE = 11
     K_USER_SCORE,  # address of a user's score; 0: there is none
     K_HOOK,  # address of what a policy of a user's is told and asked by
     K_TOLD,  # what it is told and asked, a bit each (kernel/codes.py)
-    K_REFUSED,  # 1 + the value that a user's search has chosen and that cannot go; 0: none
+    K_REFUSED,  # 1 + the value (below 0: it) that a user's search has chosen and that cannot go; 0: none
     K_LOG_HOOK,  # address of what takes the rows when the log is full
     K_TAKEN,  # rows that it has taken
     K_LISTED,  # blocks in the table

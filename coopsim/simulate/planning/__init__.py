@@ -1,4 +1,4 @@
-"""Plan an iteration of a trace that is known beforehand (docs/policies-ours.md). Replays follow the plans.
+"""Plan an iteration of a trace that is known beforehand (docs/policies.md). Replays follow the plans.
 
 lower.py makes arrays of the trace (program.py). select.py, cut.py and segments.py say what is cheapest to be without
 where memory is fullest; prune.py takes back what was too much. away.py, copy_prices.py and adjust_copies.py decide

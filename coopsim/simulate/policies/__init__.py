@@ -22,7 +22,7 @@ from coopsim.base.errors import unknown
 from coopsim.base.types import CoopsimError
 from coopsim.simulate.policies import _foreign
 from coopsim.simulate.policies._compiled import compiled
-from coopsim.simulate.policies._eviction_policy import EvictionPolicy, kinds_of, read
+from coopsim.simulate.policies._eviction_policy import EvictionPolicy, kinds_of, read, text_of
 from coopsim.simulate.policies._reads import Reads
 from coopsim.simulate.policies._space import CHOICES, LEARNS, Policy
 
@@ -86,8 +86,8 @@ def find(what: AnyPolicy) -> Policy:
     name, changes = _parts(what)
     file, is_file, rest = name.partition(".py")
     found = _foreign.in_file(Path(f"{file}.py"), rest.removeprefix(":")) if is_file else _named(name)
-    policy = _changed(found, changes, what)
-    return replace(policy, name=what) if is_file or changes else policy
+    policy, said = _changed(found, changes, what)
+    return replace(policy, name=f"{name}:{said}" if said else name) if is_file or said else policy
 
 
 def _parts(spec: str) -> tuple[str, str]:
@@ -100,18 +100,26 @@ def _parts(spec: str) -> tuple[str, str]:
     return f"{file}.py:{name}" if name else f"{file}.py", changes
 
 
-def _changed(found: "Policy | EvictionPolicy | type[EvictionPolicy]", changes: str, spec: str) -> Policy:
-    """The policy with other choices and parameters. CoopsimError for one that there is not."""
+def _changed(found: "Policy | EvictionPolicy | type[EvictionPolicy]", changes: str, spec: str) -> tuple[Policy, str]:
+    """The policy with other choices and parameters, and these in one spelling (0.5 and .5 are the same).
+
+    CoopsimError for one that there is not, or that is given twice.
+    """
     kind: Any = found if isinstance(found, type) else type(found)
     known: dict[str, Any] = dict(kinds_of(kind)) if kind is not Policy else {}
     given = dict(found.given) if isinstance(found, EvictionPolicy) else {}
     changed: dict[str, object] = {}
+    spelt: dict[str, str] = {}
     for change in filter(None, changes.split(",")):
         name, _, value = change.partition("=")
+        if name in spelt:
+            raise CoopsimError(f"policy {spec!r}: {name} is given twice")
+        spelt[name] = value
         if "|" in value:
             raise CoopsimError(f"policy {spec!r}: {change} is several values; a sweep takes them, a replay one")
         if name in known:
             given[name] = read(kind, name, value)
+            spelt[name] = text_of(given[name])
         elif name not in CHOICES:
             raise unknown("parameter" if known else "choice", name, known or CHOICES, hint=f" (in policy {spec!r})")
         elif value not in list(CHOICES[name]):
@@ -119,7 +127,8 @@ def _changed(found: "Policy | EvictionPolicy | type[EvictionPolicy]", changes: s
         else:
             changed[name] = CHOICES[name](value)
     policy: Policy = found if isinstance(found, Policy) else kind(**given).policy()
-    return replace(policy, **changed) if changed else policy  # type: ignore[arg-type]
+    said = ",".join(f"{name}={value}" for name, value in spelt.items())
+    return replace(policy, **changed) if changed else policy, said  # type: ignore[arg-type]
 
 
 def forget(name: str) -> None:

@@ -109,7 +109,7 @@ class EvictionPolicy:
     def policy(self) -> Policy:
         """The Policy whose replays run an instance of this class, with these parameters."""
         kind = type(self)
-        given = ",".join(f"{name}={_text(value)}" for name, value in self.given.items())
+        given = ",".join(f"{name}={text_of(value)}" for name, value in self.given.items())
         name = kind.name or kind.__name__
         return Policy(
             name=f"{name}:{given}" if given else name,
@@ -220,7 +220,8 @@ def _typed(owner: type, name: str, value: Any, kind: type) -> bool | float | str
     return result
 
 
-def _text(value: bool | float | str) -> str:
+def text_of(value: bool | float | str) -> str:
+    """A parameter as it is written in names, in one spelling."""
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 

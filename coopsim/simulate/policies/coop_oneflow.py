@@ -1,9 +1,15 @@
 """Coop as its authors' program decides, row for row.
 
 The window is their loop: the last one is never shrunk, and a score of inf that has entered it hides others until the
-next barrier (replay/search.py, `published_window`). Their bookkeeping is theirs, too: docs/replay.md has a table of
-what it does otherwise than `coop`, each a choice of its own. Outputs are pinned while a recomputed op allocates, which
-OneFlow's last version leaves out: docs/replay.md says why that is not modelled.
+next barrier (replay/search.py, `published_window`). Their bookkeeping is theirs, too, each part a choice of its own
+(experiments/expected/otherwise.csv has what each changes).
+
+Not modelled: where a cost of 0 meets a staleness of 0, their program aborts (0 / 0); here the score is infinite. The
+last version of OneFlow pins no output of an op that runs again before it has run (`UpdateRematInfo` in its
+`remat/util.cpp` pins afterwards; an earlier version pins before the allocation), so an output may be evicted for its
+sibling. Its pointer is reset then (`TensorStorage::Release`), and the kernel has nowhere to write that result: by its
+code the run ends in an illegal access, not in a schedule that could be simulated, and the judge would refuse one. Here
+the next value in line is evicted, or the replay runs out of memory (tests/simulate/replay/test_quirks.py).
 """
 
 from coopsim.base.types import Cost, Dead, InPlace, Node, Placement, Release, Search

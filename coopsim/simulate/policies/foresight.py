@@ -3,7 +3,7 @@
 For training steps that repeat; the first goes as under Thrift. A step that runs out of memory begins anew with other
 choices. While a step goes as planned nothing is searched for;
 the first surprise (another request, an address that is not free) ends the plan until the next step, and Thrift goes
-on. The planner is coopsim/simulate/planning; docs/policies-ours.md says how it works.
+on. The planner is coopsim/simulate/planning; docs/policies.md says how it works.
 """
 
 from dataclasses import replace

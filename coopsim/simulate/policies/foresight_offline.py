@@ -1,7 +1,7 @@
 """Foresight for steps that are known before they run, as from a trace recorded on the phantom GPU.
 
 The first goes by plan, too, and so do steps that differ: one plan for all that the trace has. All else is Foresight's
-(docs/policies-ours.md).
+(docs/policies.md).
 """
 
 from dataclasses import replace

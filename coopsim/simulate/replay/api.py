@@ -48,7 +48,7 @@ def replay(
     `cuda_caching(torch, conf)`. steps: how many training steps in one memory. cost_model: the cost that the policy
     decides with (`cost`, `bytes`, `flops`, `unit`); the reported cost is always the trace's. random: `recompute` (the
     generator's state is saved) or `keep` results of random ops. overhead_limit: total cost over this many times the
-    cost without recomputation ends the replay as `thrash`. For policies that offload (docs/offload.md): link, a name of
+    cost without recomputation ends the replay as `thrash`. For policies that offload: link, a name of
     `coopsim list links` or a Link (default: that of the trace's card); host_memory, for copies, bytes or `"32GiB"`
     (default: no limit); host_bandwidth, GB/s of both directions together (default: 1.7 times the link's). Raises
     CoopsimError for arguments that make no sense; running out of memory is an outcome.

@@ -112,7 +112,7 @@ def _lose_chosen(S: s.State, n: int) -> bool:
         v = S.scratch[k]
         inside = (v >= 0) & (v < S.V.shape[0])
         if not inside or S.V[v, s.BLOCK] < 0 or not can_go(S, v) or not below_border(S, v):
-            S.K[s.K_REFUSED] = v + 1
+            S.K[s.K_REFUSED] = v + 1 if v >= 0 else v
             return False
     lost = False
     for k in range(n):

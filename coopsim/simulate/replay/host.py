@@ -1,6 +1,6 @@
 """Copies to the host and back: which values may be copied, what that costs, the two engines, the host's memory.
 
-docs/replay-copies.md is the specification. Nothing here is asked or done where the policy's `lose` is `recompute`:
+docs/replay.md is the specification. Nothing here is asked or done where the policy's `lose` is `recompute`:
 `S.copies` has no rows then.
 """
 

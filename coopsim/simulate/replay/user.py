@@ -121,7 +121,8 @@ class Hooks:
         if self.error is not None:
             raise CoopsimError(f"policy {self.policy.name}: {said(self.error)}")
         if refused := int(self._state.K[s.K_REFUSED]):
-            raise CoopsimError(f"policy {self.policy.name}: choose: value {refused - 1} cannot be evicted now")
+            what = f"value {refused - 1} cannot be evicted now" if refused > 0 else f"there is no value {refused}"
+            raise CoopsimError(f"policy {self.policy.name}: choose: {what}{' (-1: a hole)' * (refused == -1)}")
 
     def _keep(self, function: Any) -> int:
         self._alive.append(function)

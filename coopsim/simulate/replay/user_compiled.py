@@ -55,7 +55,7 @@ class CompiledSearch:
 
 def _compile(search: compiled, owner: str, names: tuple[str, ...], arrays: dict[str, Any], kinds: Any) -> Any:
     """The function behind an entry of two numbers, which reads where everything is."""
-    inner = numba.njit(error_model="numpy", boundscheck=True)(search.function)
+    inner = numba.njit(error_model="python", boundscheck=True)(search.function)
     lines, numbers = [], 0
     for k, name in enumerate(names):
         at = 4 + 2 * k
@@ -90,5 +90,7 @@ def _compile(search: compiled, owner: str, names: tuple[str, ...], arrays: dict[
     try:
         return numba.cfunc("int64(int64,int64)", error_model="numpy")(scope["entry"])
     except Exception as e:
+        if any(signature.return_type == numba.types.none for signature in inner.nopython_signatures):
+            raise CoopsimError(f"{owner}.choose returns nothing, not how many values it has written to out") from None
         said = next((line for line in str(e).splitlines() if line.strip() and "Failed" not in line), type(e).__name__)
         raise CoopsimError(f"{owner}.choose cannot be compiled: {said.strip()}") from None

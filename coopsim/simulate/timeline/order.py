@@ -6,7 +6,7 @@ another stream has used before; whoever uses memory again waits on the GPU, not 
 
 Copies to the host and back in the simulation in time: which tasks they wait for, which wait for them.
 
-As in a replay on demand (docs/replay-copies.md): a copy begins when all that was launched before it is done, an
+As in a replay on demand (docs/replay.md): a copy begins when all that was launched before it is done, an
 eviction's bytes are free when the copy to the host has ended, an op starts when its inputs have been fetched.
 """
 

@@ -37,7 +37,7 @@ class CopyActivity:
 def copies(schedule: "Schedule", begin_ns: int, length_ns: int) -> CopyActivity | None:
     """The copies that overlap a step that begins at `begin_ns` of the schedule and lasts `length_ns`.
 
-    None if the schedule was made without a link. Engines serve copies in the order of rows (docs/replay-copies.md).
+    None if the schedule was made without a link. Engines serve copies in the order of rows (docs/replay.md).
     """
     link = of_header(schedule.header)
     if link is None:

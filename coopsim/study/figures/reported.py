@@ -8,6 +8,7 @@ from pathlib import Path
 from coopsim.base import budget, files
 from coopsim.base.errors import of_type, several, whole
 from coopsim.base.progress import note, progress
+from coopsim.base.text import count
 from coopsim.base.types import CostModel, RandomOps
 from coopsim.simulate import policies
 from coopsim.simulate.kernel.jit import note_if_cold
@@ -55,7 +56,7 @@ def report(
     with progress("replays", total) as tick, redirect_stdout(sys.stderr):  # of policies that print
         data = page_data.collect(loaded, ask, tick)
     page.write(data, output)
-    note(f"wrote {output}: {total} replays")
+    note(f"wrote {output}: {count(total, 'replay')}")
     return Path(output)
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from coopsim.base import budget
 from coopsim.base.errors import of_type, several
 from coopsim.base.progress import progress
-from coopsim.base.types import CoopsimError, OffloadState, RandomOps
+from coopsim.base.types import CoopsimError, OffloadState
 from coopsim.simulate import policies
 from coopsim.simulate.kernel.jit import note_if_cold
-from coopsim.simulate.options import ReplayOptions
 from coopsim.study.optimum import Gap, highs, options_for, problem_for
 from coopsim.study.optimum import gap as one_gap
 from coopsim.trace import Trace, load_trace
@@ -24,7 +23,6 @@ def gap(
     policies: str | Sequence[str] | None = None,
     *,
     seconds: float = 60,
-    random: RandomOps | str = "recompute",
     link: str = "",
     host_memory: int | str | None = None,
     host_bandwidth: float | None = None,
@@ -45,7 +43,6 @@ def gap(
     memory = budget.parse(host_memory, None, "host_memory") if isinstance(host_memory, str) else host_memory
     options = options_for(
         trace,
-        keep_random=ReplayOptions(random=random).random == "keep",
         link=link,
         host_memory=memory,
         host_bandwidth=host_bandwidth,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coopsim.base.types import Action, CoopsimError, Outcome, RandomOps
+from coopsim.base.types import Action, CoopsimError, Outcome
 from coopsim.cards.link import Link
 from coopsim.cards.link import find as find_link
 from coopsim.simulate.options import ReplayOptions
@@ -108,7 +108,6 @@ class Gap:
 def options_for(
     trace: Trace,
     *,
-    keep_random: bool = False,
     link: str | Link = "",
     host_memory: int | None = None,
     host_bandwidth: float | None = None,
@@ -116,7 +115,6 @@ def options_for(
     """Those of a replay of one iteration of the trace."""
     return ReplayOptions(
         trace.n_steps,
-        random=RandomOps.KEEP if keep_random else RandomOps.RECOMPUTE,
         link=link,
         host_memory=host_memory,
         host_bandwidth=host_bandwidth,
@@ -126,7 +124,7 @@ def options_for(
 def problem_for(trace: Trace, options: ReplayOptions, *, offloads: bool) -> Problem:
     """What is to be scheduled by these options. offloads: schedules may copy values to the host."""
     found = find_link(options.link, options.host_bandwidth, trace.header) if offloads else None
-    return problem_of(trace, keep_random=options.random == RandomOps.KEEP, link=found, host_memory=options.host_memory)
+    return problem_of(trace, link=found, host_memory=options.host_memory)
 
 
 def gap(

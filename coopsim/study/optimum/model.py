@@ -1,6 +1,6 @@
 """The mixed-integer program: which ops run again in which stage, and what is kept from stage to stage.
 
-Checkmate's variables, but constraints that hold for recomputations in any order (docs/optimum-internals.md), so that
+Checkmate's variables, but constraints that hold for recomputations in any order (docs/optimum.md), so that
 the least cost of this program is a lower bound for every schedule. The rows are numbered as they are written.
 
     again[t, i]   op i < t runs again in stage t

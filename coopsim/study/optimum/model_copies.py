@@ -1,4 +1,4 @@
-"""The mixed-integer program with a third choice: values on the host (docs/optimum-internals.md).
+"""The mixed-integer program with a third choice: values on the host (docs/optimum.md).
 
 Stage t is in two parts: what comes before the first run of op t, and that run. Parts of copies are in ns of the copy
 alone; a copy may be spread over its engine's time.
@@ -8,6 +8,21 @@ alone; a copy may be spread over its engine's time.
     sent[t, v]    part of v that is on the host when stage t starts; [n_ops + t, v]: when op t runs
     whole[t, v]   all of v is on the host when stage t starts
     due[t, v]     part of v that its fetch has still to bring when stage t starts; [n_ops + t, v]: when op t runs
+
+Stalls are added to the cost, and in rows 1 to 5 a value can come back by its fetch as by its producer. And
+
+6. in either part of a stage, the copies of one direction take no more ns than the part lasts (recomputation and stall;
+   the cost of op t), and those of both no more than 1 + shared rate / rate times that;
+7. v is sent only while it is resident, and what has been sent is of use only if v stays or is whole;
+8. fetch[t, v] <= sent: a copy back begins when the copy out has ended; until it has ended itself, v is resident, and
+   no op uses it;
+9. what is on the host fits into its memory.
+
+Every replay is a point: of a copy that crosses the end of a part, each part has its share. Not in the program are the
+order of copies on an engine, that they are not interrupted, and which of two that share the host is slowed down. With
+fractions the bound is weak, so for each op at which more is live than fits the rows of the cut are there, too
+(moment.py). The solver is asked for a point cheaper than the cheapest replay known; if there is none, that replay is
+optimal.
 """
 
 import itertools

@@ -11,7 +11,10 @@ ops run by then:
 Programs of one moment as rows of the program of all stages, whose bound with fractions they raise.
 
 In fractions, half a recomputation in each of several stages uses half of each input. At one moment a recomputation is
-one, whenever it is.
+one, whenever it is. Fractions lose little here: at a given price per byte kept the program is a minimum cut, which has
+a solution in whole numbers; only the budget mixes two of them. Solved in whole numbers, the bound was 0.00 to 0.14
+points higher on five networks at 70, 50 and 30 %. More moments, or some of Checkmate's stages, raised the bound in one
+of the cases tried.
 """
 
 import itertools

@@ -128,9 +128,7 @@ class Problem:
         )
 
 
-def problem_of(
-    trace: Trace, *, keep_random: bool = False, link: Link | None = None, host_memory: int | None = None
-) -> Problem:
+def problem_of(trace: Trace, *, link: Link | None = None, host_memory: int | None = None) -> Problem:
     """The problem of a trace: values in single bytes, non-evictable only what is so under every policy.
 
     What is computed from a collective's result is evictable, even where the program drops that result earlier: a replay
@@ -138,8 +136,8 @@ def problem_of(
 
     link: what values are offloaded over; None: none is. host_memory: bytes for their copies; None: no limit.
     """
-    program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1, keep_random=keep_random)
-    problem = _Reader(program).problem(trace, keep_random=keep_random)
+    program = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1)
+    problem = _Reader(program).problem(trace)
     if link is None:
         return problem
     return replace(problem, copies=copies_of(program, trace, problem.size, link, host_memory))
@@ -151,7 +149,7 @@ class _Reader:
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def problem(self, trace: Trace, *, keep_random: bool) -> Problem:
+    def problem(self, trace: Trace) -> Problem:
         program, role = self.program, trace.role
         values, ops, ins, outs = (x.tolist() for x in (program.values, program.ops, program.ins, program.outs))
         spans = list(itertools.pairwise(ops))
@@ -159,7 +157,6 @@ class _Reader:
         storages = program.storage.tolist()
         kept = [v for v, storage in enumerate(storages) if storage >= 0]
         collectives = frozenset(np.flatnonzero(trace.peers).tolist())
-        once = collectives | frozenset(np.flatnonzero(trace.random).tolist() if keep_random else ())
         carried = frozenset(program.carry[:, s.FROM].tolist())
         return Problem(
             ins=[ins[a[s.INS] : b[s.INS]] for a, b in spans],
@@ -171,7 +168,9 @@ class _Reader:
             producer={v: values[v][s.PRODUCER] for v in kept},
             dropped={v: int(program.dropped[v]) for v in kept},
             non_evictable=carried.union(
-                v for v in kept if (p := values[v][s.PRODUCER]) < 0 or p in once or role[storages[v]] in KEPT_ROLES
+                v
+                for v in kept
+                if (p := values[v][s.PRODUCER]) < 0 or p in collectives or role[storages[v]] in KEPT_ROLES
             ),
             collectives=collectives,
             begins=tuple(np.searchsorted(trace.step, range(trace.n_steps)).tolist()),

@@ -13,10 +13,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from coopsim.base.files import cache_folder
 from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.phantom import PhantomError
-from coopsim.phantom.build import cache_folder, compiler
+from coopsim.phantom.build import compiler
 from coopsim.simulate.allocators.caching import version as simulated
 from coopsim.study.oracle.run import Oracle
 

@@ -33,7 +33,7 @@ class OracleRecording:
     segments: NDArray[np.int64]
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON (docs/formats.md), compressed if the name ends in .gz. CoopsimError if it cannot be."""
+        """Write it as JSON (docs/reference/files.md), compressed if the name ends in .gz. CoopsimError if it fails."""
         found = {
             "answers_version": _VERSION,
             "torch": self.torch,
@@ -85,7 +85,7 @@ def load(path: str | Path) -> RecordedCard:
     except (OSError, EOFError, ValueError, RecursionError) as e:
         raise CoopsimError(f"{path}: cannot be read: {e}") from None
     if not isinstance(found, dict) or found.get("answers_version") != _VERSION:
-        raise CoopsimError(f"{path}: not a file of `coopsim validate --answers`")
+        raise CoopsimError(f"{path}: not a file of a card's answers")
     return RecordedCard(str(path), found["torch"], found)
 
 

@@ -33,7 +33,7 @@ def from_size(
     fails (upwards, where it fails itself), and a bisection to 0.05 % between the last two. Under a policy that plans,
     which takes seconds, the first iteration alone, which goes without a plan, is searched; the size found is then tried
     with all steps, and larger ones until one fits. None: not with twice the peak. `tick` is called after each replay.
-    A size between two that were tried may fail (docs/maps.md).
+    A size between two that were tried may fail (docs/simulate.md).
     """
     granule = allocators.find(allocator).granule
     peak = peak_bytes(trace, granule)

@@ -1,4 +1,4 @@
-"""A grid in a TOML file (docs/formats.md): what `sweep` and `map` otherwise take from flags."""
+"""A grid in a TOML file (docs/reference/files.md): what `sweep` and `map` otherwise take from flags."""
 
 import tomllib
 from collections.abc import Mapping

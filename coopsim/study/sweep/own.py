@@ -113,7 +113,7 @@ def named(wanted: list[AnyPolicy]) -> list[tuple[str, Policy | None]]:
         for name in policies.variants(it) if isinstance(it, str) else [it]:
             policy = policies.find(name)
             given = None if isinstance(name, str) else policy
-            called = name if isinstance(name, str) else policy.name
+            called = policy.name if given or ":" in str(name) else str(name)
             if called in found and (given is not None or found[called] is not None) and found[called] != given:
                 raise CoopsimError(f"two policies are called {called!r}: names tell their rows apart")
             found[called] = given

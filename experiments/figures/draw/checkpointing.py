@@ -1,4 +1,4 @@
-"""The picture of docs/checkpointing.md: a panel a model, curves of the policies, the line of plain checkpointing."""
+"""The picture of docs/policies.md: a panel a model, curves of the policies, the line of plain checkpointing."""
 
 import math
 from typing import TYPE_CHECKING, Any

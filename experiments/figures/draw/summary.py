@@ -1,4 +1,4 @@
-"""The picture of docs/policies-measured.md over all networks: what each policy costs, and on how many networks it fits.
+"""The picture of docs/policies.md over all networks: what each policy costs, and on how many networks it fits.
 
 Beside them plain gradient checkpointing, from expected/checkpointed.csv (checkpointed_everywhere.py).
 """

@@ -203,14 +203,10 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
-    page = tmp_path / "gpu.md"
-    page.write_text(f"# Before\n\n<!-- {report.MARK} -->\nold\n<!-- end of {report.MARK} -->\n\nafter\n")
-    monkeypatch.setattr("sys.argv", ["report.py", str(results), "--page", str(page)])
+    page = results / report.REPORT
+    monkeypatch.setattr("sys.argv", ["report.py", str(results)])
     assert report.main() == 0
     text = page.read_text()
-    assert text.startswith("# Before")
-    assert text.endswith("after\n")
-    assert "old" not in text
     assert "NVIDIA H100 80GB HBM3, driver 1.2.3, torch 2.14.1" in text
     assert "clocks 345 / 1593 MHz" in text
     assert "Not recorded: bert-large, gpt3-2.7b" in text
@@ -228,11 +224,11 @@ def test_the_page(results: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "Not compared with deterministic algorithms." in text
     for name in ("gpu-costs.png", "gpu-overhead.png"):
         assert f"(images/{name})" in text
-        assert (tmp_path / "images" / name).stat().st_size > 10_000
+        assert (results / "images" / name).stat().st_size > 10_000
     assert json.loads((results / "costs.json").read_text())["machine"]["gpu"] == CARD.title
-    first = text, (tmp_path / "images" / "gpu-costs.png").read_bytes()
+    first = text, (results / "images" / "gpu-costs.png").read_bytes()
     assert report.main() == 0
-    assert (page.read_text(), (tmp_path / "images" / "gpu-costs.png").read_bytes()) == first
+    assert (page.read_text(), (results / "images" / "gpu-costs.png").read_bytes()) == first
 
 
 def test_wall_clock_of_the_host_is_no_overhead() -> None:
@@ -264,7 +260,7 @@ def test_every_unequal_peak_has_a_cause() -> None:
 
 
 def test_live_kept_its_bytes_and_bits() -> None:
-    """As docs/gpu.md says."""
+    """As docs/accuracy.md says."""
     cases = lived.load(H100)
     ran = [case for case in cases if case["exit"] == 0 and not case["failed"]]
     assert len(ran) == 13
@@ -274,12 +270,13 @@ def test_live_kept_its_bytes_and_bits() -> None:
 
 
 def test_the_page_has_what_the_files_say() -> None:
-    text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+    from experiments.common.pages import read_section
+
     files = {(m, p): H100 / names.execution(m, p) for m in names.MAIN for p in (names.PLAIN, *names.POLICIES)}
     execution = {key: json.loads(file.read_text()) for key, file in files.items()}
     found = {"execution": execution, "peaks": peaks.load(H100), "live": lived.load(H100)}
     for name, section in report.briefly(found).items():
-        assert f"<!-- gpu {name} -->\n{section}\n<!-- end of gpu {name} -->" in text, name
+        assert read_section(name).strip() == section.strip(), name
 
 
 def test_no_numbers_no_tables(tmp_path: Path) -> None:
@@ -304,3 +301,17 @@ def test_what_is_no_folder_of_results(tmp_path: Path, capsys, monkeypatch) -> No
     monkeypatch.setattr("sys.argv", ["report.py", str(tmp_path)])
     assert report.main() == 2
     assert capsys.readouterr().err == f"report.py: {tmp_path}: no results of experiments/gpu/run.py\n"
+
+
+def test_a_rehearsal_has_a_report_and_is_no_evidence(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = results / names.MACHINE
+    machine = json.loads(file.read_text())["machine"]
+    file.write_text(json.dumps({"machine": machine | {"phantom": True}}))
+    monkeypatch.setattr("sys.argv", ["report.py", str(results), "--accuracy"])
+    assert report.main() == 2
+    assert "was made on the phantom GPU: no evidence" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["report.py", str(results)])
+    assert report.main() == 0
+    assert "A rehearsal on the phantom GPU: no number here is evidence." in (results / report.REPORT).read_text()

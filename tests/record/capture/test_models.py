@@ -143,7 +143,7 @@ def test_parameters_are_the_published(on_phantom) -> None:
 
 def test_what_only_served_experiments_is_no_reference_model() -> None:
     apart = {file.stem.replace("_", "-") for file in (ROOT / "experiments" / "models").glob("[a-z]*.py")}
-    assert len(apart) == 26
+    assert len(apart) == 28
     assert not apart & set(models.names())
 
 

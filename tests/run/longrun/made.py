@@ -51,8 +51,8 @@ class Program:
 MIB = 1 << 20
 
 
-def in_two(lengths: Iterable[int], divided: Callable[[int, int], bool], *, empties: int = 0) -> Program:
-    """A model like that of `varying`, with steps in two micro-batches where `divided` says so of a step and its length.
+def in_two(lengths: Iterable[int]) -> Program:
+    """A model like that of `varying`, with steps in two micro-batches.
 
     Gradients live from the first micro-batch to the next step; the loss and the scores until the next micro-batch's.
     """
@@ -62,15 +62,12 @@ def in_two(lengths: Iterable[int], divided: Callable[[int, int], bool], *, empti
     for n, length in enumerate(lengths, 1):
         of.free(gradient)
         gradient = None
-        if empties and n % empties == 1 and n > 1:
-            of.empty()
-        rows = 1 if divided(n, length) else 2
-        for _ in range(2 // rows):
-            old, batch = batch, of.take(32 * rows * length)
+        for _ in range(2):
+            old, batch = batch, of.take(32 * length)
             of.free(old)
-            of.trains(rows, length)
-            kept = [of.take(3 * MIB // 4 * rows * length) for _ in range(3)]
-            old, scores = scores, of.take(8192 * rows * length * length)
+            of.trains(1, length)
+            kept = [of.take(3 * MIB // 4 * length) for _ in range(3)]
+            old, scores = scores, of.take(8192 * length * length)
             of.free(old)
             old, loss = loss, of.take(4)
             of.free(old)

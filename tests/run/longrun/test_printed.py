@@ -1,11 +1,10 @@
-"""What a user sees of the replay of a long run: the report's rows, and the figure."""
+"""What a user sees of the replay of a long run: the report's rows."""
 
 import random
-from pathlib import Path
 
 import pytest
 
-from coopsim.cli.phantom_long import draw, rows
+from coopsim.cli.phantom_long import rows
 from coopsim.run.longrun.run import Card, LongRun
 from coopsim.run.longrun.verdict import LongVerdict, judge
 from coopsim.run.words import of_host
@@ -42,14 +41,6 @@ def test_rows_of_varying_lengths(varies: LongVerdict) -> None:
     assert found[1] == ("", "steps, with an emptied cache every 10, evaluation every 15 steps")
     tried = [text for _, text in found[[name for name, _ in found].index("tried") :]]
     assert tried[0].startswith("expandable_segments:True: fits, ")
-
-
-def test_the_figure(leaks: LongVerdict, varies: LongVerdict, tmp_path: Path) -> None:
-    for i, verdict in enumerate((leaks, varies)):
-        first, second = tmp_path / f"{i}a.png", tmp_path / f"{i}b.png"
-        draw(verdict, str(first))
-        draw(verdict, str(second))
-        assert first.read_bytes() == second.read_bytes()
 
 
 def test_rows_of_the_host() -> None:

@@ -8,13 +8,15 @@ import pytest
 
 from coopsim.base.types import CoopsimError
 from coopsim.run.longrun.causes import parts
+from coopsim.run.longrun.lengths import Axes, given
 from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED
 from coopsim.run.longrun.recorded import STEP, RecordedSteps
 from coopsim.run.longrun.run import Card, LongRun
+from coopsim.run.longrun.sections import steps
 from coopsim.run.longrun.verdict import judge
 from coopsim.simulate.allocators.caching.api import CachingAllocator
 from coopsim.trace.request_rows import EMPTY
-from tests.run.longrun.made import MIB, a_file, peaks_of_all, varying
+from tests.run.longrun.made import MIB, a_file, in_two, peaks_of_all, varying
 
 ALL = random.Random(5).choices(range(4, 40), k=300)
 KINDS = {
@@ -149,3 +151,16 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert np.array_equal(found.rows, made.rows)
     assert np.array_equal(found.marks, made.marks)
     assert found.shapes == made.shapes
+
+
+def test_a_line_of_the_file_may_be_of_all_micro_batches(tmp_path: Path) -> None:
+    """Of micro-batches whose lengths differ from each other, and of such that have one length."""
+    apart = in_two(ALL[:60])
+    alike = Axes.of(steps(apart.recorded()))
+    assert alike.of_slot == ((0,), (0,))
+    assert given(a_file(tmp_path, [7, 9]), alike) == [(7,), (9,)]
+    own = [((2, a),) if i % 2 == 0 else ((2, a + i * i % 7),) for i, ((_, a),) in enumerate(apart.shapes)]
+    recorded = apart.recorded()
+    axes = Axes.of(steps(RecordedSteps(recorded.rows, recorded.marks, tuple(own), "", recorded.torch)))
+    assert axes.of_slot == ((0,), (1,))
+    assert given(a_file(tmp_path, [7, 9]), axes) == [(7, 7), (9, 9)]

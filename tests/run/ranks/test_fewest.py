@@ -14,6 +14,7 @@ from coopsim.run.process import OutOfMemory
 from coopsim.run.ranks.fewest import Fewest, search, sizes
 from coopsim.run.ranks.world import LARGEST
 from coopsim.run.report import Report
+from coopsim.run.search import SearchedRuns
 from tests.run.ranks.conftest import SCRIPTS, Command
 
 
@@ -38,7 +39,7 @@ def test_the_least_that_trains(cards: int, data: st.DataObject) -> None:
             raise CoopsimError("does not fill the mesh")
         return report(size, cards, trains=size >= least)
 
-    found = search(run, run(first))
+    found = search(SearchedRuns(run), run(first))
     assert found.value == least
     assert found.fails == (choice[choice.index(least) - 1] if least > 1 else None)
     assert len(found.tried) + len(found.refused) <= 20
@@ -54,13 +55,13 @@ def test_a_script_that_wants_powers_of_two(first: int, least: int) -> None:
             raise CoopsimError("the batch cannot be shared out")
         return report(size, 8, trains=size >= least)
 
-    found = search(run, run(first))
+    found = search(SearchedRuns(run), run(first))
     assert found.value == least
     assert len(found.tried) + len(found.refused) <= 16
 
 
 def test_none_trains() -> None:
-    found = search(lambda n: report(n, 8, trains=False), report(8, 8, trains=False))
+    found = search(SearchedRuns(lambda n: report(n, 8, trains=False)), report(8, 8, trains=False))
     assert (found.value, found.fails) == (None, LARGEST)
 
 

@@ -88,7 +88,7 @@ def test_plan_as_json(coopsim, tmp_path: Path) -> None:
 
 
 def test_plan_a_trace(coopsim, tmp_path: Path) -> None:
-    answer = coopsim("plan", BERT, "--work", 0, "-o", tmp_path / "out.csv")
+    answer = coopsim("plan", BERT, "-o", tmp_path / "out.csv")
     assert answer.code == 0
     assert "optimal       yes" in answer.out
     table = read(tmp_path / "out.csv")
@@ -101,4 +101,3 @@ def test_no_such_file_or_folder(coopsim, tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("id,lower,upper,size\na,0,4,6\n")
     answer = coopsim("plan", tmp_path / "f.csv", "-o", tmp_path / "no" / "out.csv")
     assert (answer.code, "no such folder" in answer.err) == (2, True)
-    assert coopsim("plan", tmp_path / "f.csv", "--work", "few").code == 2

@@ -93,3 +93,6 @@ def test_what_goes_wrong_is_said(bert: Trace) -> None:
     assert "IndexError" in refused(coopsim.compiled(lambda value, need, out: value[len(value) + 10**6]))
     assert "returns how many values" in refused(coopsim.compiled(lambda need, out: -1))
     assert "cannot be evicted now" in refused(coopsim.compiled(lambda need, out: 1))
+    assert "ZeroDivisionError" in refused(coopsim.compiled(lambda need, out: 1 // (need - need)))
+    assert "returns nothing, not how many" in refused(coopsim.compiled(lambda need, out: None))
+    assert "there is no value -1 (-1: a hole)" in refused(lambda self, memory, need: [-1])

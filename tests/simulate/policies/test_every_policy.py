@@ -45,6 +45,26 @@ def test_bert_large(bert: Trace, policy: str, allocator: str) -> None:
     judge(bert, policy, allocator, 0.3, steps=1)
 
 
+@pytest.mark.parametrize(
+    ("policy", "evictions", "recomputes", "cost_ns", "visits"),
+    [
+        ("dtr", 821, 1033, 835201579, 633355),
+        ("dtr-eq", 987, 1249, 884129060, 797862),
+        ("dtr-local", 1611, 1746, 948195009, 1253851),
+        ("lru", 757, 1995, 1067019150, 512422),
+        ("largest", 516, 728, 809688915, 410940),
+        ("msps", 694, 951, 824330931, 512237),
+    ],
+)
+def test_the_scores_of_dtrs_paper_replay_as_they_did(
+    bert: Trace, policy: str, evictions: int, recomputes: int, cost_ns: int, visits: int
+) -> None:
+    """As recorded while DTR's own simulator was part of the product (tests/peers/simrd)."""
+    h = replay(bert, policy, "50%", steps=2).header
+    found = h["evictions"], h["recomputes"], h["total_cost_ns"], h["search_visits"]
+    assert found == (evictions, recomputes, cost_ns, visits)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("allocator", allocators.names())
 @pytest.mark.parametrize("policy", policies.names())

@@ -14,6 +14,7 @@ from coopsim.simulate import policies
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.planning.lower import lower
 from coopsim.simulate.replay import once, replay
+from coopsim.study.sweep import own
 from coopsim.study.validate import validate
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule
@@ -156,6 +157,7 @@ def test_parameters() -> None:
     assert len({kind(alpha=1), kind(), kind(alpha=2)}) == 2
     assert policies.find(kind(alpha=0.5)).name == "Gds:alpha=0.5"
     assert policies.find(f"{GDS}:alpha=0.5,placement=two_ended").own == kind(alpha=0.5)
+    assert [name for name, _ in own.named([f"{GDS}:alpha=0.5|.5|0.50"])] == [f"{GDS}:alpha=0.5"]
     assert policies.find(Told).summary.startswith("Evicts what was used last")
     assert pickle.loads(pickle.dumps(Told())) == Told()  # noqa: S301
     mine = kind()
@@ -217,6 +219,7 @@ class Needs(coopsim.EvictionPolicy):
         (f"{GDS}:alpha=fast", "alpha=fast is no float"),
         (f"{GDS}:aplha=2", "did you mean alpha"),
         (f"{GDS}:alpha=1|2", "a sweep takes them, a replay one"),
+        (f"{GDS}:alpha=1,alpha=2", "alpha is given twice"),
         (lambda: Needs(alpha=2.0), "TypeError: 'float' object cannot be interpreted as an integer"),
         (coopsim.Policy("three", score=lambda c, r, b: c), r"score is called with \(cost, recency, nbytes, hole\)"),
         (coopsim.Policy("one", choose=lambda m: []), r"choose is called with \(memory, need\)"),

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopsim.base.types import Action, CoopsimError, InPlace, Pinning, Role
+from coopsim.base.types import Action, InPlace, Pinning, Role
 from coopsim.simulate.kernel.state import EVICTABLE
 from coopsim.simulate.planning.lower import lower
 from coopsim.simulate.policies import Policy
 from coopsim.simulate.replay import replay
-from coopsim.simulate.simrd import replay_simrd
 from coopsim.study.validate import validate
 from coopsim.trace import Trace, TraceBuilder
 from tests.strategies import budget, dice, policies, repeatable, traces
@@ -90,8 +89,3 @@ def test_no_policy_runs_one_again(data: st.DataObject, policy: Policy, rolls: ob
     again = schedule.op[schedule.action == Action.RECOMPUTE]
     assert not trace.peers[again].any()
     assert validate(schedule, trace) == []
-
-
-def test_simrd_refuses() -> None:
-    with pytest.raises(CoopsimError, match="simrd's rules run any op again, and this trace has collectives"):
-        replay_simrd(sharded(), "dtr", 1 << 20)

@@ -7,7 +7,7 @@ lie at the low end, all else at the high end. A score is cost / staleness: the d
 (ii)  inf - inf is NaN, and NaN is less than nothing: after a score of inf has left, windows are missed.
 (iii) Only what costs less replaces the best so far: of equal windows the one that was found first is kept.
 (iv)  A live workspace would count as a free block; nothing is allocated while there is one, so nothing shows.
-(v)   OneFlow's last version pins no output of an op that runs again until it has run. Not modelled (docs/replay.md):
+(v)   OneFlow's last version pins no output of an op that runs again until it has run. Not modelled (coop_oneflow.py):
       here the outputs that have their bytes are pinned while the rest are allocated, as in an earlier version.
 """
 

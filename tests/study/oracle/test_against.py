@@ -151,7 +151,7 @@ def test_command_line(half: Schedule, bert: Trace, real: Oracle, tmp_path: Path,
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-        ("jax", "--against jax: write torch==VERSION, such as torch==2.15.0, or cuda, or a file of --answers"),
+        ("jax", "--against jax: write torch==VERSION, such as torch==2.15.0, or cuda, or a file of answers"),
         ("torch==", "--against torch==: write torch==VERSION"),
         ("torch==0.0.1", "torch 0.0.1"),
         ("none.json", "none.json: no such file"),
@@ -162,20 +162,6 @@ def test_bad_input(against: str, said: str, half: Schedule, tmp_path: Path, coop
     code, out, err = coopsim("validate", tmp_path / "s.parquet", "--trace", BERT, "--against", against)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith(f"coopsim: {said}")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--answers", "a.json"), "--answers goes with --against cuda"),
-        (("--against", "torch==2.15.0", "--answers", "a.json"), "--answers goes with --against cuda"),
-        (("--against", "cuda", "--answers", "a.txt"), "--answers a.txt: a name that ends in .json or .json.gz"),
-        (("--against", "cuda", "--answers", "none/a.json"), "none/a.json: no such folder"),
-    ],
-)
-def test_where_answers_cannot_be_written(options: tuple[str, ...], said: str, coopsim: Any) -> None:
-    code, out, err = coopsim("validate", "s.parquet", *options)
-    assert (code, out, err) == (2, "", f"coopsim: {said}\n")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"answers_version": 2}'])

@@ -38,7 +38,7 @@ def test_a_file_and_flags_mean_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     grid = of("deep/grid.toml")
     flags = of(
-        *("deep/traces/a.parquet", "synth:chain:8", "--policies", "lru,coop:placement=low,in_place=copy"),
+        *("deep/traces/a.parquet", "synth:chain:8", "--policy", "lru,coop:placement=low,in_place=copy"),
         *("--allocator", "arena,cuda-caching", "--budget", "100%:80%:10%,6GiB", "--band", "3", "--band-width", "2%"),
         *("--steps", "1,3", "--cost-model", "cost,unit", "--torch", "2.12.1,2.15.0", "--alloc-conf", ""),
         *("--alloc-conf", "expandable_segments:True,garbage_collection_threshold:0.8"),

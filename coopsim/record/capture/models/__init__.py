@@ -5,10 +5,10 @@ import pkgutil
 from functools import cache
 
 from coopsim.base.errors import nearest
-from coopsim.record.capture.models._model import Amp, Attention, Gradients, Model, Optimizer, Setting
+from coopsim.record.capture.models._model import Model, Setting
 from coopsim.record.observe.errors import CaptureError
 
-__all__ = ["Amp", "Attention", "Gradients", "Model", "Optimizer", "Setting", "get", "names"]
+__all__ = ["Model", "Setting", "get", "names"]
 
 
 @cache

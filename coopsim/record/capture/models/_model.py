@@ -3,12 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-Attention = Literal["eager", "sdpa"]
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
-Amp = Literal["bf16"]
-Gradients = Literal["dropped", "zeroed"]
+from coopsim.base.capture_options import Amp, Attention, Gradients, Optimizer
 
 #: The class of torch.optim and its options. SGD as in the scripts of Coop's authors, one op per parameter; Adam and
 #: AdamW by PyTorch's defaults, one op for all parameters.

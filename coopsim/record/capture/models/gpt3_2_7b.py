@@ -1,4 +1,4 @@
-"""A language model of GPT-3's shape, 2.7 billion parameters."""
+"""A language model of GPT-3's shape, 2.7 billion parameters (the script of Coop's authors: about 6.6 billion)."""
 
 from functools import partial
 

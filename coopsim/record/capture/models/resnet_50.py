@@ -1,17 +1,32 @@
-"""ResNet-50 on ImageNet-sized images."""
+"""ResNet-50 on ImageNet-sized images (He et al. 2016), the stride in the 3x3 convolution, as torchvision has it.
 
-from functools import partial
+From transformers; its ReLUs are set to in-place, as those of torchvision and flowvision are.
+"""
 
-from coopsim.record.capture.models import _resnet
-from coopsim.record.capture.models._model import Model
+from collections.abc import Callable
 
+from coopsim.record.capture.models._model import Model, Setting
+
+PIXELS = 224
 PARAMETERS = 25_557_032  # torchvision's resnet50
+
+
+def build(setting: Setting) -> Callable[[], object]:
+    """Build the model; a step trains on `batch` images."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    from coopsim.record.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._step import in_place
+
+    config = ResNetConfig(depths=[3, 4, 6, 3], num_labels=CLASSES)  # type: ignore[call-arg]
+    return build_classifier(setting, lambda: in_place(ResNetForImageClassification(config)), PARAMETERS, PIXELS)
+
 
 MODEL = Model(
     name="resnet-50",
     title="ResNet-50, 224x224 images",
     batch=115,
     source="He et al. 2016 (model); batch 115 and SGD as in Coop (NeurIPS 2023)",
-    build=partial(_resnet.build, depths=(3, 4, 6, 3), parameters=PARAMETERS),
-    details={"pixels": _resnet.PIXELS},
+    build=build,
+    details={"pixels": PIXELS},
 )

@@ -1,4 +1,9 @@
-"""SPOS: a supernet of which each step trains one path, drawn at random, so that steps differ."""
+"""SPOS: a supernet of which each step trains one path, drawn at random from a constant seed, so that steps differ.
+
+Each block is trained once while the model is built, so that the optimizer's state is complete. Batch norms have no
+scale and shift. Channels are those of ShunLu91/Single-Path-One-Shot-NAS, from which the script of Coop's authors
+derives; the shuffle follows the concatenation, as in ShuffleNetV2's paper.
+"""
 
 import random
 from collections.abc import Callable

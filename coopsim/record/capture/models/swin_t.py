@@ -1,4 +1,4 @@
-"""Swin-T on ImageNet-sized images, with the stochastic depth of its paper."""
+"""Swin-T on ImageNet-sized images, with the stochastic depth of its paper (the script of Coop's authors: Swin-B)."""
 
 from collections.abc import Callable
 

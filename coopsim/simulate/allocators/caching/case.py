@@ -1,4 +1,4 @@
-"""Cases: requests with settings and a device, as JSON, and the lines that answer it.
+"""Cases: requests with settings and a device, and the lines that answer them.
 
 The format is that of the tests' oracle, which asks the real allocator: `a ID BYTES STREAM` allocate, `f ID` free,
 `r ID STREAM` record_stream, `e` empty_cache, `t N` the device clock advances N ticks, `d N` from now on an event
@@ -7,10 +7,8 @@ pools: `b POOL STREAM` begin (-1: requests of all streams), `c POOL STREAM` begi
 release, `E POOL` give back what is free in it.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,28 +49,6 @@ class AllocatorCase:
     total_bytes: int
     ops: list[str]
     requests: NDArray[np.int64]
-
-
-def load(path: str) -> AllocatorCase:
-    """Read a case file. Raises CoopsimError that says what is wrong and where."""
-    try:
-        data: Any = json.loads(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise CoopsimError(f"{path}: no such file") from None
-    except (ValueError, RecursionError) as e:
-        raise CoopsimError(f"{path}: not a case file: {e}") from None
-    if not isinstance(data, dict):
-        raise CoopsimError(f"{path}: not a case file: {type(data).__name__}, not an object")
-    for key, kind in (("conf", str), ("total", int), ("ops", list)):
-        if not isinstance(data.get(key), kind) or isinstance(data[key], bool):
-            what = "is missing" if key not in data else f"is {data[key]!r:.40}"
-            raise CoopsimError(f"{path}: {key} {what}; it must be a {kind.__name__}")
-    if not 0 < data["total"] <= LARGEST_REQUEST:
-        raise CoopsimError(f"{path}: total is {data['total']}; a device cannot have that many bytes")
-    try:
-        return AllocatorCase(data["conf"], data["total"], data["ops"], read(data["ops"]))
-    except CoopsimError as e:
-        raise CoopsimError(f"{path}: {e}") from None
 
 
 def read(ops: list[str]) -> NDArray[np.int64]:

@@ -2,8 +2,11 @@
 
 Physical memory comes in chunks of 2 MiB. A *pBlock* is a run of a segment's chunks; an *sBlock* maps the chunks of
 several pBlocks under addresses of its own, and may be handed out whenever all of them are free. Mapping costs calls,
-never memory. Follows the released code, not the paper, where they differ; docs/allocators-planned.md says what is left
-out, and what it was compared with.
+never memory. Follows the released code, not the paper, where they differ (docs/allocators.md).
+
+Left out: `max_split_size` and PyTorch's garbage collection (off by default), `set_per_process_memory_fraction`, an
+address space that ends, the time that mapping takes; private pools are refused. Where the release would follow a null
+pointer (a segment is returned while an sBlock that maps it is handed out in part), `faults` counts it.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,11 @@
-"""A pipeline of torch.distributed.pipelining: a stack of encoder layers, one stage a rank, 1F1B or `gpipe`."""
+"""A pipeline of torch.distributed.pipelining: a stack of encoder layers, one stage per rank, 1F1B."""
 
 import os
-import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 rank, world, local = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 torch.cuda.set_device(local)
@@ -16,8 +15,7 @@ layers = nn.Sequential(*[nn.TransformerEncoderLayer(256, 4, 1024, batch_first=Tr
 number = max(8, world)  # of micro-batches
 x = torch.randn(2 * number, 128, 256, device=device)
 stage = PipelineStage(layers, rank, world, device)
-kind = ScheduleGPipe if "gpipe" in sys.argv else Schedule1F1B
-schedule = kind(stage, n_microbatches=number, loss_fn=lambda y, target: (y - target).square().mean())
+schedule = Schedule1F1B(stage, n_microbatches=number, loss_fn=lambda y, target: (y - target).square().mean())
 optimizer = torch.optim.AdamW(layers.parameters())
 for _ in range(3):
     if rank == 0:

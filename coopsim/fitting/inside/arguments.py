@@ -1,0 +1,121 @@
+"""Watch the program's own parsers of arguments: which options there are, and what they are in this run.
+
+Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
+those of click and typer, and globals of the main module that a file of the user's sets by words `--name=value`.
+"""
+
+import ast
+import contextlib
+import functools
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from coopsim.run.probes.imports import after_import
+
+_PLAIN = (bool, int, float, str, type(None))
+_MOST = 500  #: options, as of the largest programs
+
+
+class Arguments:
+    """Records, from its creation on, the options of every parser that has parsed."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, Any]] = {}
+        self._main = getattr(sys.modules["__main__"], "__file__", None) or ""  # gone when the program has ended
+        after_import("argparse", self._see_argparse)
+        after_import("tyro._calling", self._see_tyro)
+        for name in ("click.core", "typer._click.core"):
+            after_import(name, self._see_click)
+
+    def _see_argparse(self, module: ModuleType) -> None:
+        parse = module.ArgumentParser._parse_known_args  # which parse_args of all that is built on it come to
+
+        @functools.wraps(parse)
+        def parsed(parser: Any, *args: Any, **kwargs: Any) -> Any:
+            result = parse(parser, *args, **kwargs)
+            for action in parser._actions:
+                takes = "no" if action.nargs == 0 else "perhaps" if action.nargs == "?" else "a"
+                self._add(action.option_strings, _value(result[0], action.dest), takes, action.choices)
+            return result
+
+        module.ArgumentParser._parse_known_args = parsed
+
+    def _see_tyro(self, module: ModuleType) -> None:
+        make = module.callable_with_args
+
+        @functools.wraps(make)
+        def made(function: Any, parser: Any, default: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            with contextlib.suppress(AttributeError, TypeError):  # what it is made of has changed
+                for one in parser.args:
+                    takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
+                    said = _of_words(values.get(one.get_output_key()))
+                    value = said if said is not None and isinstance(said, _PLAIN) else one.field.default
+                    self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
+            return make(function, parser, default, values, *args, **kwargs)
+
+        module.callable_with_args = made  # type: ignore[attr-defined]
+
+    def _see_click(self, module: ModuleType) -> None:
+        invoke = module.Command.invoke
+
+        @functools.wraps(invoke)
+        def invoked(command: Any, ctx: Any) -> Any:
+            for one in command.params:
+                takes = "no" if getattr(one, "is_flag", False) else "a"
+                names = [name for name in one.opts if name.startswith("-")]
+                self._add(names, ctx.params.get(one.name), takes, getattr(getattr(one, "type", None), "choices", ()))
+            return invoke(command, ctx)
+
+        module.Command.invoke = invoked
+
+    def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
+        value = getattr(value, "value", value)  # of an enum
+        if not names or not isinstance(value, _PLAIN) or len(self._found) >= _MOST:
+            return
+        plain = (getattr(one, "value", one) for one in itertools.islice(choices or (), 100))  # of enums, too
+        said = [str(one) for one in plain if isinstance(one, _PLAIN)]
+        self._found[max(names, key=len)] = {"names": list(names), "value": value, "takes": takes, "choices": said}
+
+    def found(self) -> list[dict[str, Any]]:
+        """Return the options for the report, in the form of options.Option."""
+        if not self._found:
+            for name, value in _globals(Path(self._main)).items():
+                self._add([f"--{name}="], value, "a", ())
+        return list(self._found.values())
+
+
+def _of_words(said: Any) -> Any:
+    """Return the value that a word, or a list with one, stands for."""
+    word = said[0] if isinstance(said, list) and len(said) == 1 else said
+    return int(word) if isinstance(word, str) and word.isdecimal() else word
+
+
+def _value(namespace: Any, dest: str) -> Any:
+    """Return a value of a namespace, in which jsonargparse has others: "train.batch"."""
+    for name in [dest] if hasattr(namespace, dest) else dest.split("."):
+        namespace = getattr(namespace, name, None)
+    return namespace
+
+
+def _globals(file: Path) -> dict[str, Any]:
+    """Return the main module's globals of plain values, if its file, or one that it executes, sets them by sys.argv."""
+    if file.suffix != ".py" or not file.is_file():
+        return {}
+    try:
+        text = file.read_text(encoding="utf-8")
+        calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "exec"]
+    except (SyntaxError, ValueError, OSError):
+        return {}
+    named = [str(n.value) for call in calls for n in ast.walk(call) if isinstance(n, ast.Constant)]
+    executed = [file.parent / name for name in named if name.endswith(".py")]
+    sources = [text, *(path.read_text(encoding="utf-8", errors="replace") for path in executed if path.is_file())]
+    if not any("sys.argv" in source and "globals()" in source for source in sources):
+        return {}
+    return {
+        name: value
+        for name, value in vars(sys.modules["__main__"]).items()
+        if name[:1] != "_" and isinstance(value, _PLAIN[:4])
+    }

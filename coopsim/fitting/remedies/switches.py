@@ -1,0 +1,85 @@
+"""Remedies that the program itself offers: options of its command line that speak of memory."""
+
+from collections.abc import Iterator
+from importlib import util
+
+from coopsim.fitting.bench import Bench
+from coopsim.fitting.options import CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
+from coopsim.fitting.remedies import checkpointing
+from coopsim.fitting.remedy import Remedy
+
+_HALF = ("bf16", "bfloat16", "bf16-mixed", "amp_bf16", "bf16-true")
+_LESS_STATE = {"adamw_8bit": 0.75, "adamw8bit": 0.75, "adam8bit": 0.75, "adafactor": 1.0}
+
+
+def recompute(bench: Bench) -> Iterator[Remedy]:
+    """Yield recomputation by the program's options, not tried yet: of most first, where there is a choice."""
+    level = next(iter(checkpointing.levels(bench)), ())
+    same = bool(level) and checkpointing.these(bench, level, level).same_numbers
+    for option in about(bench.survey.options, CHECKPOINTING):
+        for value in _turned_on(option, ("full", "block", "selective")):
+            yield _proposal(bench, "checkpointing", option, value, same=same)
+
+
+def half(bench: Bench) -> Iterator[Remedy]:
+    """Yield computing in bfloat16, not tried yet, on cards that do, if the largest model computes in float32."""
+    model = bench.survey.model
+    if model is None or model.half or model.autocast or not bench.script.profile.bf16_tflops:
+        return
+    for option in about(bench.survey.options, PRECISION):
+        wanted: tuple[str, ...] = _HALF
+        if not option.is_switch and not option.choices:
+            own = "bf16" if "mixed" in option.name else "bf16-mixed" if "precision" in option.name else "bfloat16"
+            wanted = (own,) if not any(part in str(option.value) for part in ("16", "half")) else ()
+        for value in _turned_on(option, wanted):
+            yield _proposal(bench, "precision", option, value, text="computes in 16 bits (numbers change)")
+
+
+def optimizer(bench: Bench) -> Iterator[Remedy]:
+    """Yield optimizers with less state than Adam, not tried yet, whose saving may suffice."""
+    made = bench.survey.optimizers
+    if not made or not all("adam" in one.type.lower() for one in made):
+        return
+    state = sum(one.state_bytes for one in made)
+    has_8bit = util.find_spec("bitsandbytes") is not None
+    for option in about(bench.survey.options, OPTIMIZER):
+        wanted = tuple(name for name, saves in _LESS_STATE.items() if state * saves >= max(bench.over_bytes, 1))
+        if option.is_switch:
+            wanted = wanted if has_8bit and "8" in option.name else ()
+        elif not option.choices:
+            wanted = tuple(name for name in wanted if name == "adafactor")
+        for value in _turned_on(option, wanted)[:1]:
+            if "8" not in value or has_8bit:
+                yield _proposal(bench, "optimizer", option, value, text="keeps less state (numbers change)")
+
+
+def compiled(bench: Bench) -> Iterator[Remedy]:
+    """Yield compilation, not tried yet, of a script that compiles nothing."""
+    if not bench.survey.report.compiled_graphs:
+        for option in about(bench.survey.options, COMPILE):
+            if option.is_switch and option.value is not True:
+                text = "fuses kernels, which may change last bits"
+                yield _proposal(bench, "compiled", option, "True", text=text)
+
+
+def strongest(bench: Bench, remedies: Iterator[Remedy]) -> Remedy | None:
+    """Return the first of remedies with which the script is not known to fail, for combinations."""
+    return next((remedy for remedy in remedies if not bench.failure(remedy)), None)
+
+
+def _turned_on(option: Option, wanted: tuple[str, ...]) -> list[str]:
+    """Return the values, of those wanted, that the option may have and has not; "True" for a switch that is off."""
+    if not wanted or option.value is True:
+        return []
+    if option.is_switch:
+        return ["True"]
+    may = {choice.lower(): choice for choice in option.choices}
+    if not option.choices:
+        return [value for value in wanted if len(wanted) == 1]
+    return [may[value] for value in wanted if value in may and str(option.value).lower() != value]
+
+
+def _proposal(bench: Bench, kind: str, option: Option, value: str, *, text: str = "", same: bool = False) -> Remedy:
+    said = option.shown.rstrip("=") + ("" if option.is_switch else f" {value}")
+    about_it = text or ("recomputes" if same else "recomputes, which may change last bits")
+    return bench.by_option(kind, f"{said} of the program: {about_it}", option, value, same=same)
