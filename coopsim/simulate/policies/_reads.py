@@ -43,7 +43,7 @@ class Reads:
         """The first name behind which something has changed; empty if nothing has."""
         if self.digest == before.digest:
             return ""
-        changed = (name for name, digest in self._parts.items() if before._parts.get(name) != digest)
+        changed = (name for name, digest in before._parts.items() if self._parts.get(name) != digest)
         return next(changed, "something")
 
     def _named_value(self, kind: str, name: str, walk: Callable[[Any], None], value: Any) -> None:
