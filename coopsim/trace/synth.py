@@ -159,7 +159,7 @@ def tree(depth: int = 4, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_0
     return net.train(f"tree-{depth}")
 
 
-def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int = 10_000, least: int = 1) -> Trace:
     """Down and up again, two layers a level of half the bytes each, skip connections across: large tensors live long.
 
     x ─► ■■■■ ───────────────► ■■■■
@@ -170,7 +170,7 @@ def unet(depth: int = 4, nbytes: int = 16 * MIB, weight: int = 0, cost_ns: int =
     net = _Net(weight, nbytes)
 
     def level(k: int, *inputs: int) -> int:
-        size = max(nbytes >> k, 1)
+        size = max(nbytes >> k, least)
         return net.layer(net.layer(*inputs, nbytes=size, cost_ns=cost_ns), nbytes=size, cost_ns=cost_ns)
 
     down = [net.input]
@@ -203,6 +203,23 @@ def accumulated(n: int = 8, blocks: int = 6, nbytes: int = MIB, weight: int = MI
     return net.train(f"accumulated-{n}")
 
 
+def rnn(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+    """An RNN over `n` moments of one input: its state and its gates, and of each state an output that stays.
+
+    x ──────►──────►──────► …
+        ▪▪ ─► ▪▪ ─► ▪▪ ─► …     each state from the one before
+        ▫     ▫     ▫
+    """
+    net = _Net(weight, nbytes)
+    state, outputs = net.layer(net.input, nbytes=nbytes, cost_ns=cost_ns), []
+    for _ in range(n):
+        gates = net.layer(net.input, state, nbytes=3 * nbytes, cost_ns=cost_ns)
+        state = net.layer(gates, state, nbytes=nbytes, cost_ns=max(cost_ns // 10, 1), name=CHEAP)
+        outputs.append(net.layer(state, nbytes=max(nbytes // 8, 1), cost_ns=cost_ns))
+    net.layer(*outputs, nbytes=nbytes, cost_ns=cost_ns)
+    return net.train(f"rnn-{n}")
+
+
 def holes(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
     """Cheap and expensive results side by side, then a wide one: dropping the cheapest first leaves too small holes.
 
@@ -225,10 +242,11 @@ NAMES: dict[str, Callable[..., Trace]] = {
     "accumulated": accumulated,
     "chain": chain,
     "holes": holes,
+    "rnn": rnn,
     "tree": tree,
     "unet": unet,
 }
-_MOST = {"accumulated": 10_000, "chain": 100_000, "holes": 50_000, "tree": 14, "unet": 24}
+_MOST = {"accumulated": 10_000, "chain": 100_000, "holes": 50_000, "rnn": 50_000, "tree": 14, "unet": 24}
 
 
 def make(spec: str) -> Trace:

@@ -104,9 +104,10 @@ def test_gradients_that_are_reduced_after_each_micro_batch(tmp_path: Path, versi
     assert (done.stand_in, done.same_numbers) == ("", False)
     line = {"1": "with contextlib.nullcontext() if i == 0", "2": "model.set_requires_gradient_sync(True)"}[version]
     assert any(line in row for row in done.lines)
-    stand_in = trials.run("as a stand-in", first.changes)
+    printed, stand_in = trials.reports[first.changes], trials.run("as a stand-in", first.changes)
     assert stand_in is not None
-    assert stand_in.peak_device_bytes == done.peak_device_bytes
+    for report in (printed, stand_in):
+        assert report.peak_allocated_bytes < survey.report.peak_allocated_bytes - 200 * MIB
 
 
 RANKS = """

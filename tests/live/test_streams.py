@@ -90,26 +90,3 @@ def test_streams_that_nobody_looks_at_show(child: Runner) -> None:
     except AssertionError:
         return
     assert not any(why.endswith("runs on another stream") for _, _, why in found)
-
-
-COPIES = """
-import torch
-from coopsim.live.host.area import OUT
-from coopsim.live.streams import Streams
-streams, side = Streams(), torch.cuda.Stream()
-streams.seen.add(side)
-waits, own = [], torch.cuda.Stream.wait_event
-def wait_event(stream, event):
-    waits.append([stream == side, stream == torch.cuda.current_stream()])
-    own(stream, event)
-torch.cuda.Stream.wait_event = wait_event
-there, here = torch.zeros(64, device="cuda"), torch.empty(64, pin_memory=True)
-end = streams.begin(OUT, here, there)
-waits.clear()
-streams.wait(OUT, end)
-answer(sorted(waits))
-"""
-
-
-def test_every_stream_waits_for_a_copy_before_its_block_is_another_s(child: Runner) -> None:
-    assert child(COPIES) == [[False, True], [True, False]]

@@ -63,6 +63,7 @@ def test_make() -> None:
         "accumulated-8",
         "chain-16",
         "holes-16",
+        "rnn-16",
         "tree-4",
         "unet-4",
     ]
@@ -72,7 +73,7 @@ def test_make() -> None:
     ("spec", "message"),
     [
         ("synth:chian:16", "did you mean chain"),
-        ("synth:zzz", "known: accumulated, chain, holes, tree, unet"),
+        ("synth:zzz", "known: accumulated, chain, holes, rnn, tree, unet"),
         ("synth:", "unknown synthetic trace ''"),
         ("synth:chain:0", "from 1 to"),
         ("synth:chain:-3", "from 1 to"),

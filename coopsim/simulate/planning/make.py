@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from coopsim.simulate.planning import segments
+from coopsim.simulate.planning.at_once import LONG
 from coopsim.simulate.planning.draft import Draft
 from coopsim.simulate.planning.fitting import Begin, begin_and_fit, keep_or_cut, make_fit, with_addresses
 from coopsim.simulate.planning.program import Program
@@ -17,6 +18,7 @@ from coopsim.simulate.planning.with_copies import with_copies
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
+_DRY_RUNS_LONG = 1_500  # of a long step
 
 
 def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
@@ -32,16 +34,26 @@ def make(request: PlanRequest, start: IterationStart) -> ResidencyPlan | None:
         if stretches.are_several():
             return complete(stretches.decide) if stretches.decide(draft.target_bytes) else None
     found = _chosen(draft, _choose_segments if request.segmented else _choose)
-    return complete(begin_and_fit(draft, *found)) if found else None
+    if found is None:
+        return None
+    if _is_long(request.program):
+        return complete(partial(make_fit, draft, most=found[1]))  # from the decisions that there are
+    return complete(begin_and_fit(draft, *found))
+
+
+def _is_long(program: Program) -> bool:
+    return len(program.ops) > LONG
 
 
 def _limits(program: Program) -> tuple[int, int]:
+    if _is_long(program):
+        return _DRY_RUNS_LONG, _DRY_RUNS_LONG
     return _DRY_RUNS[0] * len(program.step_cost), _DRY_RUNS[1] * len(program.step_cost)
 
 
 def _chosen(draft: Draft, choose: Callable[[Draft, int, int], Begin | None]) -> tuple[Begin, int] | None:
     """What decisions that fit begin with, which the draft then has, and how many dry runs were enough for them."""
-    for most in _limits(draft.program):
+    for most in sorted(set(_limits(draft.program))):
         begin = choose(draft, draft.target_bytes, most)
         if begin is not None:
             return begin, most
@@ -58,9 +70,13 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     """Decisions that fit into the budget, and their dry run. What they began with; None if none are found.
 
     From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
-    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts.
+    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts. Of a
+    long step, where estimates are better (returns.py), only from scratch.
     """
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
+    if _is_long(draft.program):
+        without(budget)
+        return without if make_fit(draft, budget, most) else None
     least = with_cut(budget)
     if least < 0:
         return None

@@ -15,7 +15,9 @@ _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed fir
 _FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
-_AT_ONCE = 16_384  # residencies; the time that a search takes grows with their square
+_AT_ONCE = (
+    16_384  # residencies; of more, other orders than that in which they come take time that grows with their square
+)
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 
@@ -23,22 +25,31 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Of very many residencies they are placed first, if there is no
-    other way and the rest then falls into parts: between two moments at which there is nothing else.
+    lasting: those that stay where others come and go. Very many residencies are placed as they come; else those that
+    last first, and then the rest, if that falls into parts: between two moments at which there is nothing else.
     """
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
     taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
-    at = _place(items, taken, budget)
-    if at is None and len(items) > _AT_ONCE:
-        at = _by_parts(items, lasting[n:], taken, budget)
+    at = None
+    if len(items) > _AT_ONCE:
+        at = _as_they_come(items, taken, budget)
+        if at is None:
+            at = _by_parts(items, lasting[n:], taken, budget)
+    if at is None:
+        at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
 def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> Ints | None:
     tries = _tries(items, taken, budget, max(least_work, round(_WORK * len(items))))
     return next((offset for offset in tries if height(items, offset) <= budget), None)
+
+
+def _as_they_come(items: Items, taken: s.Array, budget: int) -> Ints | None:
+    offset = fit(items, np.argsort(items.start, kind="stable"), best=False, around=taken, below=budget)
+    return offset if height(items, offset) <= budget else None
 
 
 def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:

@@ -11,7 +11,8 @@ from coopsim.simulate.planning.ranges import fill, most
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.simulate.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, take_note
 
-_MOST = 2_000  # dry runs
+_MOST, _FEW = 2_000, 100  # dry runs; few of very long steps
+_OPS = 20_000_000  # in them
 
 
 def prune(D: DryRun, chosen: Selection, budget: int) -> None:
@@ -42,7 +43,7 @@ def _note(D: DryRun, chosen: Selection) -> None:
 @kernel
 def _take_back(D: DryRun, chosen: Selection, order: s.Array, budget: int) -> None:
     """Try these intervals in turn."""
-    cost, most = D.K[D_COST], D.K[D_COUNT] + _MOST
+    cost, most = D.K[D_COST], D.K[D_COUNT] + max(min(_OPS // D.peak.shape[0], _MOST), _FEW)
     for k in range(len(order)):
         i = order[k]
         if chosen.score[i] > 0.0 and D.decisions[i] != STAY and D.K[D_COUNT] < most:

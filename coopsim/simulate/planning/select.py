@@ -8,7 +8,7 @@ interval that turns out more expensive than its estimate goes back in line.
 import numpy as np
 
 from coopsim.simulate.kernel.jit import inlined, kernel
-from coopsim.simulate.planning.at_once import leave_at_once, line_up, most_at_once
+from coopsim.simulate.planning.at_once import LONG, leave_at_once
 from coopsim.simulate.planning.dry_run import dry_run
 from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
 from coopsim.simulate.planning.estimate import cost_to_bring_back, estimate_relatives, estimated_gain, estimated_score
@@ -34,6 +34,8 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
 
     most: the number of dry runs after which it gives up.
     """
+    if D.peak.shape[0] >= LONG:
+        return leave_at_once(D, chosen, budget, most)
     dry_run(D)
     take_note(D, chosen)
     cost, over = D.K[D_COST], excess(D, chosen, budget)
@@ -43,21 +45,7 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
         if idle[i, I_OPEN] and D.decisions[i] == STAY:
             chosen.estimate[i] = cost_to_bring_back(D, chosen, i)
             chosen.share[i] = 1.0
-    for v in range(chosen.near.shape[0]):
-        chosen.near[v] = 0
-    at_once = 1
     while over > 0 and D.K[D_COUNT] < most:
-        if at_once > 1:
-            n = line_up(D, chosen, at_once, now, over)
-            if n > 1 and leave_at_once(D, chosen, n, budget, cost, over):
-                for k in range(n):
-                    estimate_relatives(D, chosen, idle[chosen.batch[k], I_VALUE])
-                take_note(D, chosen)
-                cost, over = D.K[D_COST], excess(D, chosen, budget)
-                now, last, at_once = now + 1, -1, min(2 * at_once, most_at_once(D.peak.shape[0]))
-                continue
-            at_once = n // 2
-            continue
         best, least = -1, np.inf
         for i in range(idle.shape[0]):
             if idle[i, I_OPEN] and D.decisions[i] == STAY:
@@ -81,7 +69,7 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
             dry_run(D)
         take_note(D, chosen)
         cost, over = D.K[D_COST], excess(D, chosen, budget)
-        now, last, at_once = now + 1, -1, min(2, most_at_once(D.peak.shape[0]))
+        now, last = now + 1, -1
     return over
 
 

@@ -29,6 +29,9 @@ class IdleIntervals(Bundle):
 
     idle: s.Array
     estimate: NDArray[np.float64]  # cost of dropping
+    times: s.Array  # how often it is paid (returns.py)
+    early: NDArray[np.float64]  # bytes by full ops that come back too early for it
+    gain: NDArray[np.float64]  # the excess that goes, by estimate
     score: NDArray[np.float64]  # by the dry run of turn I_SEEN
     share: NDArray[np.float64]  # how much of the estimated gain was there at its last dry run
     held: NDArray[np.int8]  # decisions, while others are tried
@@ -38,6 +41,7 @@ class Excess(Bundle):
     """By how much ops exceed the budget (`excess` below brings it up to date)."""
 
     over: s.Array  # how many ops before each exceed the budget
+    full: s.Array  # how many of them leave little of it, or nothing
     excess: s.Array  # of each op, the bytes above the budget
     span: s.Array  # the first op that exceeds it, and the one after the last
     ranges: s.Array  # of chosen.excess (ranges.py)
@@ -64,8 +68,10 @@ class ChosenCopies(Bundle):
 class Selection(IdleIntervals, Excess, Noted, ChosenCopies):
     """All of it, and room for walks over ops. A function that takes one of its parts uses no other."""
 
-    batch: s.Array  # intervals that are decided at once
-    near: s.Array  # of each value, the last turn in which a relative was among these
+    line: s.Array  # intervals of the least scores
+    batch: s.Array  # those of them that are decided at once
+    needed: s.Array  # of each value, the last turn in which another of these needed it
+    leaving: s.Array  # of each value, the last turn in which it was one of these
     stamp: s.Array  # ops that a walk has counted
     stack: s.Array
 
@@ -91,16 +97,22 @@ def selection(program: Any, copying: Copying | None = None) -> Selection:
     return Selection(
         idle=idle,
         estimate=np.zeros(len(value)),
+        times=np.zeros(len(value), np.int64),
+        early=np.zeros(len(value)),
+        gain=np.zeros(len(value)),
         score=np.zeros(len(value)),
         share=np.ones(len(value)),
         held=np.zeros(len(value), np.int8),
         over=np.zeros(n_ops + 1, np.int64),
+        full=np.zeros(n_ops + 1, np.int64),
         excess=np.zeros(n_ops, np.int64),
         span=np.zeros(2, np.int64),
         ranges=new_ranges(n_ops),
         peaks=new_ranges(n_ops),
-        batch=np.zeros(4 * n_ops, np.int64),
-        near=np.zeros(len(V), np.int64),
+        line=np.zeros(n_ops + 16, np.int64),
+        batch=np.zeros(n_ops + 16, np.int64),
+        needed=np.zeros(len(V), np.int64),
+        leaving=np.zeros(len(V), np.int64),
         stamp=np.zeros(n_ops + 1, np.int64),
         stack=np.zeros(n_ops + 1, np.int64),
         back=np.zeros(len(value), np.int64),

@@ -7,17 +7,26 @@ import pytest
 
 from coopsim.simulate.packing.fit import fit
 from coopsim.simulate.packing.items import Items
-from coopsim.simulate.planning import at_once, place, ranges
 from coopsim.simulate.planning import make as making
+from coopsim.simulate.planning import place, ranges
+from coopsim.simulate.planning.at_once import LONG
 from coopsim.simulate.planning.draft import Draft
 from coopsim.simulate.replay import replay
 from coopsim.study.validate import validate
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
-from coopsim.trace.synth import accumulated, chain
+from coopsim.trace.synth import MIB, accumulated, chain, rnn, unet
 
 GRANULE = 512
+#: A step of about so many ops, each of its kind.
+STEPS: dict[str, Callable[[int], Trace]] = {
+    "micro-batches": lambda ops: accumulated(ops // 101),
+    "transformer": lambda ops: accumulated(1, blocks=ops // 20),
+    "chain": lambda ops: chain(ops // 2),
+    "rnn": lambda ops: rnn(ops // 8),
+    "unet": lambda ops: unet(ops // 9, least=MIB),
+}
 
 
 def at_half(trace: Trace) -> Schedule:
@@ -37,14 +46,15 @@ def drafts_of(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> list[Draft]:
     return found
 
 
-@pytest.mark.parametrize(("make", "ops"), [(accumulated, 101), (chain, 2)])
-def test_the_work_for_an_op_is_the_same_in_a_long_step(
-    make: Callable[[int], Trace], ops: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind in ("transformer", "rnn", "unet") else ()) for kind in STEPS],
+)
+def test_the_work_for_an_op_is_the_same_in_a_long_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops that dry runs run, for each op of the step."""
     counts = []
-    for n in (5_000, 50_000):
-        trace = make(n // ops)
+    for n in (5_500, 50_000):
+        trace = STEPS[kind](n)
         counts.append(sum(draft.ops_run for draft in drafts_of(trace, monkeypatch)) / trace.n_ops)
     assert counts[1] <= 1.3 * counts[0]
 
@@ -75,11 +85,12 @@ def test_parts_with_addresses_apart_are_sound(monkeypatch: pytest.MonkeyPatch) -
     assert validate(schedule, trace) == []
 
 
-def test_many_at_once_cost_about_what_one_by_one_do() -> None:
-    """A chain of 2,400 layers is short enough to be planned one by one, and one of 6,000 is not."""
-    short, long = (chain(n) for n in (2_400, 6_000))
-    costs = [at_half(trace).header["recompute_cost_ns"] / trace.n_ops for trace in (short, long)]
-    assert at_once.most_at_once(short.n_ops) == 1 < at_once.most_at_once(long.n_ops)
+@pytest.mark.parametrize("kind", ["transformer", "chain", "rnn", "unet"])
+def test_many_at_once_cost_about_what_one_by_one_do(kind: str) -> None:
+    """In a step that is short enough to be planned one by one, and in one that is not."""
+    short, long = STEPS[kind](2_400), STEPS[kind](8_000)
+    assert short.n_ops < LONG < long.n_ops
+    costs = [at_half(trace).header["recompute_cost_ns"] / trace.cost_ns.sum() for trace in (short, long)]
     assert costs[1] <= 1.01 * costs[0]
 
 
