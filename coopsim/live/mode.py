@@ -66,6 +66,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         was interrupted.
         """
         with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
+            exits.callback(self.unhook)
             exits.callback(lambda: self.state.end(learn=not failed))
             exits.callback(self.bring_all_back, failed=failed)
             exits.callback(lambda: self.state.conclude(failed=failed))
@@ -90,8 +91,13 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._context.observer.state[observers.State.RAISED] = 0
             raise raised
 
+    def unhook(self) -> None:
+        """Let what is raised where nobody can catch it go to Python again."""
+        if sys.unraisablehook == self._was_raised:
+            sys.unraisablehook = self._hook
+
     def undo(self) -> None:
-        """Undo `enter`, as far as that is not done."""
+        """Undo `enter`, as far as that is not done, but for the hook: Ctrl-C may yet come as an object goes."""
         self._leave_observer()
         while any(mode is self for mode in mode_stack()):
             try:
@@ -99,8 +105,6 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             except IndexError:  # it was interrupted, and has done its part but for this
                 pop_dispatch_mode(None)
         self._unseen.forget()
-        if sys.unraisablehook == self._was_raised:
-            sys.unraisablehook = self._hook
 
     def bring_all_back(self, *, failed: bool) -> None:
         """Bring back what the step has evicted, as far as there is room. failed: it need not be all."""
@@ -116,6 +120,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 break
         self.state.end(learn=False)
         self._unseen.forget()
+        self.unhook()
 
     def _leave_observer(self) -> None:
         observer = self._context.observer

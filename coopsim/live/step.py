@@ -165,6 +165,7 @@ class Step:
         )
         self._mode = StepMode(self._context, self._first_state(start))
         self.entered = True
+        exits.callback(complete, self._mode.unhook)
         exits.callback(complete, self._mode.undo)
         exits.callback(complete, lambda: self._mode.exit(failed=self._failed))
         self._mode.enter()

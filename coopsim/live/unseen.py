@@ -156,6 +156,7 @@ class Writers:
         """Note what an op of this name has made."""
         made = {tensor.untyped_storage()._cdata: storage for tensor, storage in results if storage is not None}
         self._made |= made
+        self._zeros -= made.keys()  # gone without use, and their addresses are others' now
         if name.startswith(_ZEROS):
             self._zeros |= made.keys()
 

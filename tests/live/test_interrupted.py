@@ -27,12 +27,9 @@ def test_an_error_of_the_program(child: Runner, where: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", [
-    "import coopsim.live.step as step; step.complete = lambda act: act()",
-    "from coopsim.live.mode import StepMode; StepMode.undo = lambda self: None",
-])  # fmt: skip
-def test_what_is_not_undone_shows(child: Runner, plant: str) -> None:
-    assert child(f"{IMPORT}{plant}\nanswer(interrupted.at_the_end(4, range(8, 64, 4)))")
+def test_what_is_not_undone_shows(child: Runner) -> None:
+    plant = "from coopsim.live.mode import StepMode; StepMode.undo = lambda self: None\n"
+    assert child(f"{IMPORT}{plant}answer(interrupted.at_the_end(4, range(8, 64, 4)))")
 
 
 CALLBACK = """

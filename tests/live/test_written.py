@@ -62,3 +62,22 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
     found = child(f"{plant}\n{TRAIN}answer([same(name)[0] for name in {WAYS!r}])")
     assert not all(found)
+
+
+REUSED = """
+import torch
+from coopsim.live.unseen import Writers
+found = []
+for later in ([], ["aten.add.Tensor"]):
+    tensor, writers = torch.ones(4), Writers()
+    for name in ["aten.zeros.default", *later]:  # the storage of the second has the address of the first
+        writers.made(name, [(tensor, name)])
+    writers.used([tensor])
+    found.append(sorted(writers._written))
+answer(found)
+"""
+
+
+def test_an_op_whose_result_lies_where_zeros_have_lain_may_run_again(child: Runner) -> None:
+    """Else plans depend on addresses, and keep what they could make again."""
+    assert child(REUSED) == [["aten.zeros.default"], []]

@@ -32,6 +32,7 @@ class Reads:
         self.unknown = ""
         self.dispatchers: list[Any] = []
         self._parts: dict[str, bytes] = {}  # the hash so far, after each value that has a name
+        self._has_names = True  # not within data, where attributes of their classes change nothing
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no id is used twice
         self._hash = hashlib.sha256(f"{sys.version_info[:2]}".encode())
@@ -42,13 +43,17 @@ class Reads:
         """The first name behind which something has changed; empty if nothing has."""
         if self.digest == before.digest:
             return ""
-        changed = (name for name, digest in self._parts.items() if before._parts.get(name) != digest)
+        changed = (name for name, digest in before._parts.items() if self._parts.get(name) != digest)
         return next(changed, "something")
 
     def _named_value(self, kind: str, name: str, walk: Callable[[Any], None], value: Any) -> None:
         self._put(kind, name)
+        is_named = self._has_names
+        self._has_names &= isinstance(value, types.FunctionType | type | types.ModuleType) or hasattr(value, "py_func")
         walk(value)
-        self._parts.setdefault(name, self._hash.digest())
+        self._has_names = is_named
+        if is_named:
+            self._parts.setdefault(name, self._hash.digest())
 
     def _put(self, *words: object) -> None:
         for word in words:

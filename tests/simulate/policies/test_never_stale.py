@@ -412,3 +412,27 @@ def test_what_a_policy_writes_to_the_trace_changes_no_other_replay() -> None:
     first, second = (coopsim.replay(trace, Writes, "70%", steps=2) for _ in range(2))
     assert first == second
     assert "seen" not in trace.header
+
+
+class _Kept:
+    """What the next test's policy keeps: its class has attributes of its own."""
+
+    kinds: frozenset[str] = frozenset()
+
+
+_kept: list[_Kept] = []
+
+
+def _made() -> _Kept:
+    return _Kept()
+
+
+def test_what_has_changed_is_named_by_the_data_not_by_its_class() -> None:
+    def keeps(memory, need):
+        _kept.append(_made())
+        return []
+
+    before = Reads(keeps)
+    keeps(None, 0)
+    assert Reads(keeps).changed_since(before) == "_kept"
+    _kept.clear()
