@@ -67,7 +67,7 @@ FACTS: dict[str, Callable[[], Numbers]] = {
     r"\b(\d+) cases\b.{0,150}?([\d.]+) points (?:off )?in the median,.{0,15}? ([\d.]+) at most": live_predicts,
     r"\b[Aa]ll (\d+) remedies\b": remedies,
     r"\b(?:Foresight|it) has (\d+) % less overhead": saved,
-    r"\b(\d+) of (\d+) budgets \(Thrift and Foresight (\d+), DTE (\d+), DTR (\d+)": on_the_real_allocator,
+    r"\b(\d+) of (\d+) budgets\. Thrift and Foresight fit (\d+), DTE (\d+), DTR (\d+)": on_the_real_allocator,
     r"\b(\d+) readings; 20 runs\b": lambda: (len(readings()),),
     r"\b(8\d) within 0\.1 %": lambda: (int((readings().error_percent.abs() < 0.1).sum()),),
     r"\b(\d+) of attention(?: and|,) (\d+) other peaks\b": kinds_of_readings,

@@ -1,5 +1,6 @@
 """The row "live with offload": where it costs less time than live alone, with the bytes that it takes of the host."""
 
+import ast
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,18 @@ from coopsim.fitting.searching.executors import changed
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
+from tests.conftest import ROOT
 
 GIB = 1 << 30
+_GUEST = ast.parse((ROOT / "coopsim" / "live" / "guest.py").read_text(encoding="utf-8"))
+#: What live's plugin takes, read from its source, as it imports torch.
+TAKES = {
+    field.target.id
+    for node in _GUEST.body
+    if isinstance(node, ast.ClassDef) and node.name == "Request"
+    for field in node.body
+    if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+}
 
 
 class Given(Trials):
@@ -96,13 +107,16 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
 
     def run(script: Script, **_: object) -> Ran:
         told.append(json.loads(script.told))
-        Path(told[-1]["cache"]).touch()
+        assert Path(told[-1]["plan"]).exists() == (len(told) > 1)  # the plans of the one before
+        Path(told[-1]["plan"]).touch()
+        assert told[-1].keys() <= TAKES
         n = len(told)
         return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
 
     monkeypatch.setattr(executors, "run", run)
     report = executors.Local()(changed(Script(("train.py",)), Changes(live="8GiB")))
     assert report.plugin["planned_steps"] == planned[-1]
-    assert [one.get("cached", False) for one in told] == [False, True, True][:runs]
-    assert len({one["cache"] for one in told}) == 1
+    assert len(told) == runs
+    assert all(one["own"] for one in told)
+    assert len({one["plan"] for one in told}) == 1
     assert report.peak_device_bytes == 9

@@ -86,12 +86,12 @@ def _in_budget(script: Script, running: Running | None) -> Report:
     told = json.loads(script.told)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         kept = Path(folder, "kept.plan")
-        told["cache"] = str(kept)
+        told |= {"plan": str(kept), "own": True}
         report = run(replace(script, told=json.dumps(told)), running=running)
         peak = report.peak_device_bytes
         for _ in range(_STARTS - 1):
             if report.outcome != "ok" or report.plugin["failed"] or goes_by_plan(report) or not kept.exists():
                 break
-            report = run(replace(script, told=json.dumps(told | {"cached": True})), running=running)
+            report = run(replace(script, told=json.dumps(told)), running=running)
             peak = max(peak, report.peak_device_bytes)
     return replace(report, peak_device_bytes=peak)
