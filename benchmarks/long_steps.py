@@ -108,16 +108,17 @@ def draw(table: pd.DataFrame) -> None:
 
     looks = style.policies(list(POLICIES))
     with style.applied("column"):
-        figure = Figure(figsize=(5.6, 2.6), layout="constrained", dpi=150)
-        panels = figure.subplots(1, len(STEPS), sharey=True)
+        figure = Figure(figsize=(7.2, 2.6), layout="constrained", dpi=150)
+        panels = figure.subplots(1, len(STEPS), sharex=True, sharey=True)
         for axes, kind in zip(panels, STEPS, strict=True):
             for policy, label in POLICIES.items():
                 rows = table[(table.kind == kind) & (table.policy == policy)]
                 look = {"color": looks[policy].color, "marker": looks[policy].marker}
                 axes.plot(rows.ops, rows.seconds, label=label, **look)
-            axes.set(xscale="log", yscale="log", xlabel="ops in the step", title=kind)
+            axes.set(xscale="log", yscale="log", title=kind)
             axes.grid()
         panels[0].set_ylabel("processor time [s]")
+        panels[len(panels) // 2].set_xlabel("ops in the step")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         with replacing(FIGURE) as new:

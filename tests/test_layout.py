@@ -18,6 +18,11 @@ def test_the_package_has_twelve_rooms() -> None:
     assert {p.name for p in (ROOT / "coopsim").iterdir()} - {"__pycache__"} == rooms | files
 
 
+def test_no_file_is_longer_than_300_lines() -> None:
+    lines = {str(p.relative_to(ROOT)): len(p.read_bytes().splitlines()) for p in (ROOT / "coopsim").rglob("*.py")}
+    assert {name: n for name, n in lines.items() if n > 300} == {}
+
+
 def test_folders_are_named_after_rooms_and_their_folders() -> None:
     folders = [p for p in TESTS.iterdir() if p.is_dir() and p.name not in OTHERS | {"__pycache__"}]
     folders += [p for room in folders for p in room.iterdir() if any(p.glob("test_*.py"))]

@@ -37,7 +37,7 @@ def run(
     A script that is judged by a long run has the figures of that (longer.py), unless `step_requests` is given.
     `partial`: an interrupted run of one program ends with its next step, and the report is of what it did until then,
     as is that of a run which ends because the host's memory runs out.
-    Unless `script.masks` says what masks keep, they keep all of their elements; if the script fails so, it is run again
+    Unless the script says what masks keep, they keep all of their elements; if the script fails so, it is run again
     with masks that keep nothing, and `other_masks` of the report says why.
     Raises CaptureError if the script failed for another reason than memory, or never used the GPU, HostRanOutError if
     the host's memory ran out; PhantomError if the

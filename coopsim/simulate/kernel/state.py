@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
@@ -229,82 +228,3 @@ class State(Bundle):
     K: Array  # (K_SIZE,)
     F: NDArray[np.float64]  # (4,)
     caching: Any  # of that allocator, its state; of others None
-
-
-def _aligned(rows: int, columns: int) -> Array:
-    """An array of zeros whose rows begin where cache lines do, if a row is a whole number of them."""
-    flat = np.zeros(rows * columns + 8, np.int64)
-    skip = -flat.ctypes.data % 64 // 8
-    return flat[skip : skip + rows * columns].reshape(rows, columns)
-
-
-def new_state(
-    program: Any, choice: Array, budget: int, log_rows: int, caching: Any = None, *, table: bool = False
-) -> State:
-    """An empty memory of `budget` bytes with `program` (planning.program.Program) loaded.
-
-    caching: the empty state of the caching allocator, if that serves. table: a user's search reads one.
-    """
-    values = program.values
-    n_values, n_ops = len(values), len(program.ops) - 1
-    n_blocks = 2 * n_values + 2 if caching is None else 2 * len(caching.B)  # and barriers between segments
-    V = _aligned(n_values, V_COLUMNS)
-    V[:, : values.shape[1]] = values
-    V[:, BLOCK] = V[:, CLASS] = -1
-    V[:, NEXT_AT] = V[:, USES]
-    V[:, PARENT] = V[:, NODE] = np.arange(n_values)
-    V[:, SET] = V[:, OWN]
-    P = _aligned(n_blocks, P_COLUMNS)
-    P[:, PREV] = P[:, NEXT] = P[:, VALUE] = P[:, ADDRESS] = P[:, LENGTH] = -1
-    K = np.zeros(K_SIZE, np.int64)
-    K[K_BUDGET] = K[K_FREE] = budget
-    K[K_HEAD] = K[K_TAIL] = K[K_OP] = K[K_REQUEST] = -1
-    K[K_TOP] = n_blocks - 1
-    K[K_OUTCOME] = codes.OUTCOME_OK
-    K[K_RANDOM] = FIRST_RANDOM
-    K[K_BORDER] = NO_BORDER
-    cost = choice[C_COST]
-    sets = n_values if cost == codes.COST_SET else 0
-    classes = n_values if cost == codes.COST_CLASSES else 0
-    walks = n_values if cost in (codes.COST_NEIGHBOURHOOD, codes.COST_ANCESTORS) else 0
-    projections = n_values if cost == codes.COST_PROJECTED else 0
-    return State(
-        choice=choice,
-        V=V,
-        O=program.ops.copy(),
-        ins=program.ins,
-        outs=program.outs,
-        uses=program.uses,
-        initial=program.initial,
-        E=program.events,
-        step_cost=program.step_cost,
-        carry=program.carry,
-        P=P,
-        H=np.zeros((H_ROWS, n_values + 2), np.int64),
-        spare=_aligned(n_blocks if caching is None else 0, P_COLUMNS),
-        slots=np.arange(n_blocks)[::-1].copy(),
-        N=np.zeros((2 * classes + 2, 3), np.int64),
-        R=np.full((classes, ROOTS), -1, np.int64),
-        W=np.zeros((projections, 3)),
-        cost_classes=np.full((int(V[:, COST_CLASS].max(initial=0)) + 1, CC_COLUMNS), [0.0, 0.0, 0.0, NO_ADDRESS]),
-        edge_op=program.edge_op,
-        edges=np.full(len(program.edge_op) if sets else 0, UNLISTED, np.int64),
-        dependents=np.full(sets, LAST, np.int64),
-        marks=np.zeros((walks, 2), np.int64),
-        stack=np.zeros(n_ops + 1, np.int64),
-        visit=np.zeros(n_values + 1, np.int64),
-        scratch=np.zeros(n_blocks, np.int64),
-        score=np.zeros(n_blocks),
-        suffix=np.zeros(n_blocks),
-        table=np.zeros((T_ROWS, n_blocks if table else 0), np.int64),
-        can_go=np.zeros(n_blocks if table else 0, np.bool_),
-        log=np.zeros((log_rows, L_COLUMNS), np.int64),
-        decisions=np.zeros(0, np.int8),
-        until=np.zeros(0, np.int64),
-        requests=np.zeros((0, 2), np.int64),
-        away=np.zeros((0, A_COLUMNS), np.int64),
-        copies=np.zeros((0, COPIES_COLUMNS), np.int64),
-        K=K,
-        F=np.zeros(4),
-        caching=caching,
-    )

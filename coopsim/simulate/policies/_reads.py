@@ -32,7 +32,6 @@ class Reads:
         self.unknown = ""
         self.dispatchers: list[Any] = []
         self._parts: dict[str, bytes] = {}  # the hash so far, after each value that has a name
-        self._has_names = True  # not within data, where attributes of their classes change nothing
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # so that no id is used twice
         self._hash = hashlib.sha256(f"{sys.version_info[:2]}".encode())
@@ -48,12 +47,8 @@ class Reads:
 
     def _named_value(self, kind: str, name: str, walk: Callable[[Any], None], value: Any) -> None:
         self._put(kind, name)
-        is_named = self._has_names
-        self._has_names &= isinstance(value, types.FunctionType | type | types.ModuleType) or hasattr(value, "py_func")
         walk(value)
-        self._has_names = is_named
-        if is_named:
-            self._parts.setdefault(name, self._hash.digest())
+        self._parts.setdefault(name, self._hash.digest())
 
     def _put(self, *words: object) -> None:
         for word in words:

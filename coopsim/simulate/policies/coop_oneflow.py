@@ -5,11 +5,11 @@ next barrier (replay/search.py, `published_window`). Their bookkeeping is theirs
 (experiments/expected/otherwise.csv has what each changes).
 
 Not modelled: where a cost of 0 meets a staleness of 0, their program aborts (0 / 0); here the score is infinite. The
-last version of OneFlow pins no output of an op that runs again before it has run (`UpdateRematInfo` in its
-`remat/util.cpp` pins afterwards; an earlier version pins before the allocation), so an output may be evicted for its
-sibling. Its pointer is reset then (`TensorStorage::Release`), and the kernel has nowhere to write that result: by its
-code the run ends in an illegal access, not in a schedule that could be simulated, and the judge would refuse one. Here
-the next value in line is evicted, or the replay runs out of memory (tests/simulate/replay/test_quirks.py).
+last version of OneFlow pins no output of an op that runs again before it has run (its `UpdateRematInfo` pins
+afterwards; an earlier version pins before the allocation), so an output may be evicted for its sibling. Its pointer is
+reset then (`TensorStorage::Release`), and the kernel has nowhere to write that result: by its code the run ends in an
+illegal access, not in a schedule that could be simulated, and the judge would refuse one. Here the next value in line
+is evicted, or the replay runs out of memory (tests/simulate/replay/test_quirks.py).
 """
 
 from coopsim.base.types import Cost, Dead, InPlace, Node, Placement, Release, Search

@@ -12,6 +12,7 @@ from coopsim.simulate.allocators import ARENA
 from coopsim.simulate.allocators.small_area import SMALL_AREA
 from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel import state as s
+from coopsim.simulate.kernel.new_state import new_state
 from coopsim.simulate.planning.request import PlanRequest, copies
 from coopsim.simulate.policies import Policy
 from coopsim.simulate.replay.log import ROWS, Log
@@ -78,7 +79,7 @@ class OneReplay:
             first = self.planner.policy_for(0) if self.planner else self.policy
             own = self.hooks is not None
             empty = self.memory.empty() if self.memory else None
-            state = s.new_state(self.program, self._choice(first), self.budget, ROWS if record else 0, empty, table=own)
+            state = new_state(self.program, self._choice(first), self.budget, ROWS if record else 0, empty, table=own)
             state.K[s.K_RANDOM] = random_state(self.options.seed)
             if self.link is not None:
                 state = self._with_copies(state, self.link)

@@ -7,6 +7,7 @@ import numpy as np
 
 from coopsim.base.types import InPlace, Pinning
 from coopsim.simulate.kernel import state as s
+from coopsim.simulate.kernel.new_state import new_state
 from coopsim.simulate.planning.lower import lower
 from coopsim.simulate.planning.program import cost_classes, octave
 from coopsim.simulate.replay import preferred
@@ -38,7 +39,7 @@ def test_a_cost_class_is_an_octave_and_a_name() -> None:
 def _state(budget: int, classes_of: list[int], units: list[int]) -> s.State:
     """Values of one chain, side by side, as if they could all be evicted; their cost classes and bytes as given."""
     program = lower(synth("synth:chain:8"), in_place=InPlace.RECOMPUTABLE, pinning=Pinning.SOUND, granule=UNIT)
-    state = s.new_state(program, np.zeros(9, np.int64), budget, 0)
+    state = new_state(program, np.zeros(9, np.int64), budget, 0)
     for v, (cost_class, n) in enumerate(zip(classes_of, units, strict=True)):
         state.V[v, [s.COST_CLASS, s.BYTES, s.EVICTABLE]] = cost_class, n * UNIT, 1
         state.P[v, s.VALUE] = v
