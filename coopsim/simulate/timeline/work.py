@@ -129,7 +129,7 @@ class _Writer:
                 self._spend(row, Host.SEARCH, searches[row])
             if action in (Action.COMPUTE, Action.RECOMPUTE):
                 if step > last_step:
-                    for s in self.inputs.get(int(self.trace.step[op]), ()):
+                    for s in self.inputs.get(step % self.trace.n_steps, ()):  # op may be one of an earlier step again
                         self._copy(row, TaskKind.COPY_IN, s, p.host_to_device_gb_s)
                 for s in copies:
                     self._copy(row, TaskKind.COPY_ON_WRITE, s, p.device_to_device_gb_s)

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 PACKAGES = ("fitting/inside", "live", "record", "run")  # who imports torch, but the oracle's one file
 TABLE = ROOT / "coopsim" / "record" / "observe" / "torch_private.py"
 #: Private names of Python's and of libraries but PyTorch.
-OTHERS = {"_bench", "_current_frames", "_exit", "_fields", "_getframe"}
+OTHERS = {"_actions", "_bench", "_current_frames", "_exit", "_fields", "_getframe", "_parse_known_args"}
 
 PROBE = """
 import pathlib, torch
