@@ -19,7 +19,7 @@ from coopsim.fitting import apply
 from coopsim.fitting.remedies import checkpointing
 from coopsim.record.observe.tested import TORCH
 from tests.conftest import ROOT, Recorder, Runner
-from tests.fitting.made import too_large
+from tests.fitting.made import too_large, verified
 from tests.live.command import SCRIPT, live
 
 pytestmark = pytest.mark.usefixtures("phantom_gpu")
@@ -92,7 +92,7 @@ def test_fit(tmp_path: Path) -> None:
     """A remedy is verified, and fits when it is applied."""
     case = too_large(300, tmp_path, "blocks.py", "--batch", "1024")
     assert case.survey.model is not None
-    remedy = case.verify(checkpointing.proposal(case, case.survey.model.levels[0], 7))
+    remedy = verified(case, checkpointing.proposal(case, case.survey.model.levels[0], 7))
     assert remedy is not None
     assert remedy.verified
     assert apply(replace(case.trials.script, quiet=True), remedy).outcome == "ok"
