@@ -4,17 +4,16 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from ctypes import c_int64
 from functools import partial
-from typing import Any
 
 import torch
 
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
-from coopsim.live.operands import Drawn, Repeats, change, on_device, repeats
+from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, clone
 from coopsim.live.room import Attempts, Room
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
@@ -24,11 +23,11 @@ _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_forma
 
 
 class Values:
-    """Runs the ops of one step, and brings its values to the device. room, ooms: as Attempts takes them."""
+    """Runs the ops of one step (`attempt`), and brings its values to the device. room, ooms: as Attempts takes them."""
 
     def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.ooms, self._attempts = ooms, Attempts(room, ooms)
+        self.ooms, self.attempt = ooms, Attempts(room, ooms).run
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
@@ -191,16 +190,6 @@ class Values:
             with call.drawn.again() if call.drawn is not None else nullcontext():
                 out = self.attempt(call.func, partial(call.func, *args, **kwargs), protected, call.drawn)
         return [tensor.untyped_storage() for tensor in on_device(self.device_type, (out,))]
-
-    def attempt(
-        self,
-        func: Any,
-        execute: Callable[[], Any],
-        protected: Collection[TrackedStorage] | None,
-        drawn: Drawn | None = None,
-    ) -> Any:
-        """Run an op, as Attempts.run does."""
-        return self._attempts.run(func, execute, protected, drawn)
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
