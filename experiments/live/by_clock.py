@@ -78,6 +78,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     from coopsim.live.host.copies import Copies
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
+    from coopsim.live.room import Attempts
     from coopsim.live.streams import Streams
     from coopsim.live.streams import engines as streams_of
     from coopsim.live.tracked import Call
@@ -91,7 +92,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     begin, run, wait = Follow.begin, Following._run, Streams.wait
     offload, fetch, give = Copies.offload, Copies.fetch, Streams.begin
     again, copy, move = Values.run, Values.copy, Residency.move
-    allocate, attempt = Values.allocate, Values.attempt
+    allocate, attempt = Values.allocate, Attempts.run
 
     def busy(ns: int) -> None:
         control.host_is_busy(ns)
@@ -138,7 +139,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     def allocating(self: Values, *args: Any, **kwargs: Any) -> Any:
         return at(0, allocate, self, *args, **kwargs)
 
-    def attempting(self: Values, *args: Any) -> Any:
+    def attempting(self: Attempts, *args: Any) -> Any:
         return timing(costs[-1] if costs else 0, attempt, self, *args)
 
     def now() -> int:
@@ -192,7 +193,8 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     ours: dict[Any, dict[str, Any]] = {
         Follow: {"begin": beginning},
         Following: {"_run": running},
-        Values: {"run": running_again, "copy": copying, "allocate": allocating, "attempt": attempting},
+        Values: {"run": running_again, "copy": copying, "allocate": allocating},
+        Attempts: {"run": attempting},
         Residency: {"move": moving},
         Streams: {"wait": waiting, "begin": giving},
         Copies: {"offload": offloading, "fetch": fetching},
