@@ -38,7 +38,8 @@ def run(way, memory):
             loss = h.square().mean(); loss.backward(); opt.step(); opt.zero_grad(); losses.append(loss.item())
     return losses, [p.detach().numpy().tobytes() for p in net.parameters()], budget and budget.report()
 def same(name):
-    one, other = run(globals()[name], None), run(globals()[name], "80%")
+    # 60 %: there each of them is evicted, whatever ops cost on this machine
+    one, other = run(globals()[name], None), run(globals()[name], "60%")
     return [one[:2] == other[:2], other[2]["planned_steps"], other[2]["evictions"]]
 """
 WAYS = [
