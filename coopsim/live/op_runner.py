@@ -5,6 +5,7 @@ again (tracked.Call).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +44,7 @@ class OpRunner:
         self._residency, self._storages, self._room = residency, storages, room
         self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
-        self._now = 0  # number of ops so far
+        self._now = self._before = 0  # number of ops so far; bytes allocated when the latest try of an op began
         self._keeps = False
         self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
 
@@ -81,12 +82,11 @@ class OpRunner:
         call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
-        before = self._meter.start() if self._meter is not None else 0
-        out = values.attempt(func, execute, protected, states)
+        out = values.attempt(func, partial(self._metered, execute), protected, states)
         if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
-        workspace = self._workspace(func, before)
+        workspace = self._workspace(func)
         created = [t for t in dict.fromkeys(results) if t is not None and t not in storages and not t.touched]
         if residency.streams is not None:
             residency.streams.made(created)
@@ -109,11 +109,16 @@ class OpRunner:
         call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 
-    def _workspace(self, func: Any, before: int) -> int:
-        """The bytes that an op took and gave back while it ran. before: allocated when it began."""
+    def _metered(self, execute: Callable[[], Any]) -> Any:
+        """Run an op once. What it takes counts from here: the try before it may have begun with more on the device."""
+        self._before = self._meter.start() if self._meter is not None else 0
+        return execute()
+
+    def _workspace(self, func: Any) -> int:
+        """The bytes that an op took and gave back while it ran."""
         if self._meter is None:
             return 0
-        found = max(self._meter.peak() - max(before, self._meter.now()), 0)
+        found = max(self._meter.peak() - max(self._before, self._meter.now()), 0)
         self._workspaces[func] = max(self._workspaces.get(func, 0), found)
         return found
 
