@@ -103,7 +103,8 @@ def serve() -> None:
             _, status = os.waitpid(child, 0)
             report, said, fault = (Path(folder, name) for name in ("report", "said", "fault"))
             if fault.exists():  # of this file, and no figure of the script's
-                sys.exit(fault.read_text(encoding="utf-8"))
+                print(json.dumps({"fault": fault.read_text(encoding="utf-8")}), file=out, flush=True)
+                continue
             last = [line for line in said.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
             ended = {"why": f"ended by {os.waitstatus_to_exitcode(status)}: {''.join(last[-1:])}"}
             print(report.read_text(encoding="utf-8") if report.exists() else json.dumps(ended), file=out, flush=True)
@@ -173,11 +174,13 @@ class Server:
         )
 
     def ran(self, file: Path, arguments: tuple[str, ...], told: Row) -> Row:
-        """What a run took."""
+        """What a run took. RuntimeError if it is not the script that failed, but this file."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         print(json.dumps([str(file), list(arguments), told]), file=self._child.stdin, flush=True)
         found: Row = json.loads(self._child.stdout.readline())
+        if "fault" in found:
+            raise RuntimeError(found["fault"])
         return found
 
 
