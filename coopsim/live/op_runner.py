@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from coopsim.live import device, refused
+from coopsim.live.host.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
@@ -19,6 +20,9 @@ from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
 from coopsim.record.observe import effects
 from coopsim.record.observe.describe import COLLECTIVES
+from coopsim.record.observe.torch_private import DisableTorchDispatch
+
+_ANY = torch.ops.aten.any.default
 
 
 class Ran(NamedTuple):
@@ -98,6 +102,15 @@ class OpRunner:
             self._made(call, results, created)
         makes = call is not None and (call.writes or (created and is_blank(func)))
         return Ran(out, inputs, results, call if makes else None, workspace)
+
+    def is_zero(self, tensor: torch.Tensor) -> bool:
+        """Whether all bytes of a tensor's storage are zero. It comes back, if it is on the host."""
+        tracked, values = self._storages.of_tensor(tensor), self._values
+        if tracked is None:
+            return True
+        values.materialize([(tracked, tracked.version)], {tracked})
+        with DisableTorchDispatch():
+            return not values.attempt(_ANY, lambda: bool(bytes_of(tensor.untyped_storage()).any()), {tracked})
 
     def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
         """Enter what a call has made."""
