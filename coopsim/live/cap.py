@@ -60,8 +60,8 @@ class AllocatorCap(Protocol):
 class CachingCap:
     """An AllocatorCap of PyTorch's caching allocator, by way of its per-process memory fraction.
 
-    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU. If the program has set a
-    lower fraction itself, that stays.
+    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU, and no op can catch that it
+    found no memory (device.Ooms). If the program has set a lower fraction itself, that stays.
     """
 
     fragments = True
@@ -84,6 +84,7 @@ class CachingCap:
             if device.reserved() > self._limit + self._page:
                 torch.cuda.empty_cache()
             self._before = before
+            device.ooms().raises = True
             self._allow(self._limit)
 
     @property
@@ -113,6 +114,7 @@ class CachingCap:
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
+            device.ooms().raises = False
 
     def end(self) -> None:
         """Lift the limit, as the step is over."""
