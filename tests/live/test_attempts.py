@@ -191,9 +191,10 @@ with budget.step():
 
 
 CONVOLUTIONS = """
-import torch, coopsim.live
+import gc, torch, coopsim.live
 from torch import nn
 def peak(memory=None):
+    gc.collect()
     torch.cuda.empty_cache()
     net = nn.Sequential(*(m for _ in range(8) for m in (nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()))).cuda()
     opt, x = torch.optim.SGD(net.parameters(), 0.1), torch.zeros(32, 64, 64, 64, device="cuda")
@@ -203,9 +204,9 @@ def peak(memory=None):
         if budget: budget.session.begin()
         net(x).mean().backward(); opt.step(); opt.zero_grad()
         if budget: budget.session.end()
-    return torch.cuda.max_memory_reserved(), budget and budget.report()
-before = peak()[0]
-report = peak(f"{before * 7 // 10}B")[1]
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), budget and budget.report()
+before, reserved, _ = peak()
+report = peak(f"{reserved * 7 // 10}B")[2]
 ooms = torch.cuda.memory_stats()["num_ooms"]
 answer([before, peak()[0], ooms, report])
 """
