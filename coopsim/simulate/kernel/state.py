@@ -49,8 +49,8 @@ OUT, LEFT, BACK = range(3)
 A_COLUMNS = 5
 
 # O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
-# outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries. LOSS: where the cost
-# goes by sets, that of losing any output, or UNKNOWN until one is queried.
+# outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries. LOSS: where
+# the cost goes by sets, that of losing any output, or UNKNOWN until one is queried.
 COST, DECIDE, INS, OUTS, TEMPS, PENDING, LOSS = range(7)
 O_COLUMNS = 7
 

@@ -15,7 +15,6 @@ from coopsim.simulate.packing.items import Ints, Items
 _MOST = 2  # column of the nodes, after the node below for a 0 and for a 1 as the next bit of the address
 _FREE, _USED, _LEVELS = range(3)
 _ROOT = 1  # node 0 is none, with no gap
-_DEPTH = 64
 
 
 class _Gaps(Bundle):
@@ -40,17 +39,12 @@ def as_they_come(items: Items, around: Ints, below: int, *, high: Any = None) ->
     start = np.argsort(items.start, kind="stable")
     goes_high = np.zeros(len(items), np.bool_) if high is None else high
     levels = max(below // unit, 1).bit_length()
-    gaps = _Gaps(
-        nodes=np.zeros((levels * (len(size) + 2) + 2, 3), np.int64), path=np.zeros(_DEPTH, np.int64), K=_registers(levels)
-    )
+    nodes = np.zeros((levels * (len(size) + 2) + 2, 3), np.int64)
+    gaps = _Gaps(nodes=nodes, path=np.zeros(levels, np.int64), K=np.array([0, _ROOT + 1, levels]))
     ends = np.argsort(end, kind="stable")
     if not _place(gaps, n, size, items.start, end, start, ends, goes_high, offset, below // unit):
         return None
     return offset[n:] * unit
-
-
-def _registers(levels: int) -> Ints:
-    return np.array([0, _ROOT + 1, levels], np.int64)
 
 
 @kernel

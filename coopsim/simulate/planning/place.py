@@ -13,6 +13,7 @@ from coopsim.simulate.packing.sections import Keys, parts, sections
 from coopsim.simulate.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
+_FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
 _AT_ONCE = 16_384  # residencies; of more, orders other than that in which they come take the square of them
@@ -24,9 +25,9 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Of very many, what is placed as it comes fits all but the fullest
-    budgets; else those that last are placed first, and then the rest, if that falls into parts: between two moments at
-    which there is nothing else.
+    lasting: those that stay where others come and go. Very many are placed as they come, which leaves little empty.
+    Where the rest falls into parts, between two moments at which there is nothing else, those that last may be placed
+    first, and then one part after the other.
     """
     n = len(placed)
     free = residencies[n:]
@@ -38,8 +39,11 @@ def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) 
         at = as_they_come(items, taken, budget)
         if at is None:
             at = as_they_come(items, taken, budget, high=items.end - items.start <= _BRIEF)
-        if at is None:
+        rest = np.flatnonzero(~lasting[n:])
+        if at is None and max(map(len, parts(items[rest])), default=0) <= _AT_ONCE:
             at = _by_parts(items, lasting[n:], taken, budget)
+            if at is None:
+                at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
@@ -53,7 +57,7 @@ def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> In
     stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
     apart = [rest[part] for part in parts(items[rest])]
     at = as_they_come(items[stay], taken, budget)
-    if at is None or max(map(len, apart), default=0) > _AT_ONCE:
+    if at is None:
         return None
     offset = np.zeros(len(items), np.int64)
     offset[stay] = at
@@ -100,13 +104,13 @@ def _tries(items: Items, taken: s.Array, budget: int, work: int) -> Iterator[Int
     orders = [keys.order(kind) for kind in range(3)]
     for best in (False, True):
         order = orders[0]
-        for _ in range(_REORDERINGS):
+        for _ in range(_REORDERINGS if len(items) <= _AT_ONCE else _FEW):
             offset = fit(items, order, best=best, around=taken, below=budget)
             yield offset
             too_high = int((offset + items.bytes > budget)[order].argmax())
             order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
     holes = _holes(taken, budget)
-    if len(holes) == 1:
+    if len(holes) == 1 and len(items) <= _AT_ONCE:
         search, (low, high) = ExactSearch(items, keys.sections), holes[0].tolist()
         for order in orders:
             outcome, _, offset, _ = search.below(high - low, order, work, jump=True)
