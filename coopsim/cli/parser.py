@@ -19,7 +19,7 @@ _ALLOCATORS_HELP = (
 )
 
 
-#: What runs a program takes a GPU's memory, and what replays a trace the budget of a step: each is mistaken for the other.
+#: Programs run in a GPU's memory, traces are replayed in a budget: each option is taken for the other.
 _OTHERWISE = {"--memory": "--budget", "--budget": "--memory"}
 
 
