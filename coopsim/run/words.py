@@ -47,11 +47,12 @@ def other(bound: Bound) -> str:
 
 
 def cautions(report: Report) -> list[str]:
-    """Return lines to print: for each op that takes a size from data, for each loop that was ended, for benchmarks, and
-    for inputs of varying sizes.
+    """Return lines to print: for each op that takes a size from data, for each loop that was ended, for benchmarks, for
+    workspaces that are not counted, and for inputs of varying sizes.
     """
     found = about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
     found += about_benchmarks(report.benchmarked, report.memory_bytes)
+    found += about_workspaces(report.left_out_workspace_bytes, report.peak_reserved_bytes)
     return found + about_inputs(report.input_sizes) * (report.replay is None)
 
 
@@ -90,6 +91,16 @@ def about_benchmarks(benchmarked: bool, memory_bytes: int) -> list[str]:
     return [
         "caution: cudnn.benchmark takes the fastest convolutions, which only the card knows: the peaks lie between "
         f"these and all of its {human(memory_bytes)} (a ResNet reserved 2408 MiB on an H100, and 266 MiB here)"
+    ]
+
+
+def about_workspaces(left_out: int, reserved: int) -> list[str]:
+    """Return a line on the largest of cuDNN's workspaces that are not counted, if it is 1 % of the peak or more."""
+    if left_out < 0.01 * reserved:
+        return []
+    return [
+        "caution: workspaces of cuDNN are not counted here: by the rules of an H100 the largest takes "
+        f"{human(left_out)} while an op runs (--workspaces rule counts them)"
     ]
 
 

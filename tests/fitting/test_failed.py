@@ -18,6 +18,7 @@ from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
 from coopsim.run.report import Report
+from coopsim.run.words import cautions
 
 #: Squares of all differences of n outputs with n targets, as one writes it by mistake.
 HUGE = """
@@ -164,6 +165,12 @@ def test_cautions_are_said_once_and_of_the_card() -> None:
     assert said.count("inputs of 3 sizes, up to 8 x 512") == 1
     assert "all of its 5 GiB" in said
     assert "TiB" not in said
+
+
+@pytest.mark.parametrize(("left_out", "said"), [(0, 0), (20 << 20, 0), (50 << 20, 1)])
+def test_workspaces_that_are_not_counted_are_said_if_large(left_out: int, said: int) -> None:
+    first = replace(report(), left_out_workspace_bytes=left_out, peak_reserved_bytes=4 << 30)
+    assert "\n".join(cautions(first)).count("by the rules of an H100 the largest takes") == said
 
 
 def test_masks_are_not_looked_at_where_they_change_no_verdict() -> None:
