@@ -57,7 +57,7 @@ class Watch:
         where.install()
         watch_resizes(recorder)
         if isinstance(ledger, NativeLedger) and not task.trace:
-            recorder.watch_natively(control, ledger.modules, for_python=kinds.OPS | device_data.OPS)
+            recorder.watch_natively(control, ledger.modules, for_python=lambda: kinds.ops() | device_data.OPS)
         if task.watched:
             recorder.__enter__()
         steps = self._steps = Steps(where, self._step_ended)
