@@ -21,6 +21,7 @@ from coopsim.run.probes.calls import Calls, InputSizes
 from coopsim.run.probes.clock import Clock
 from coopsim.run.probes.compilation import Compilation
 from coopsim.run.probes.ending import Ending
+from coopsim.run.probes.garbage import Garbage
 from coopsim.run.probes.growth import GrowthProbe
 from coopsim.run.probes.host import HostMemory
 from coopsim.run.probes.kept import KeptOutputs, Unused
@@ -84,6 +85,7 @@ class Watch:
             InputSizes(calls),
             calls,
             host,
+            Garbage(),
             compilation,
             AllocatorProbe(control),
             OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
