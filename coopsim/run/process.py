@@ -118,6 +118,7 @@ class ScriptFigures:
     memory_fraction: float | None = None
     peak_by_kind: dict[str, int] = field(default_factory=dict)
     benchmarked: bool = False  #: cudnn.benchmark chooses convolutions by measured times, which do not exist here
+    garbage_bytes: int = 0  #: the most that a run of Python's garbage collector freed of the card (probes/garbage.py)
     left_out_workspace_bytes: int = 0  #: of the largest that cuDNN was asked for and that is not counted
     watched_by_mode: bool = False  #: coopsim's library cannot be compiled here, so that autograd may take more memory
     growth: dict[str, Any] | None = None

@@ -48,11 +48,13 @@ def other(bound: Bound) -> str:
 
 def cautions(report: Report) -> list[str]:
     """Return lines to print: for each op that takes a size from data, for each loop that was ended, for benchmarks, for
-    workspaces that are not counted, and for inputs of varying sizes.
+    workspaces that are not counted, for memory that waits for Python's garbage collector, and for inputs of varying
+    sizes.
     """
     found = about_sizes(report.needs_data, report.masks) + about_loops(report.loops_ended)
     found += about_benchmarks(report.benchmarked, report.memory_bytes)
     found += about_workspaces(report.left_out_workspace_bytes, report.peak_reserved_bytes)
+    found += about_garbage(report.garbage_bytes, report.peak_allocated_bytes)
     return found + about_inputs(report.input_sizes) * (report.replay is None)
 
 
@@ -101,6 +103,16 @@ def about_workspaces(left_out: int, reserved: int) -> list[str]:
     return [
         "caution: workspaces of cuDNN are not counted here: by the rules of an H100 the largest takes "
         f"{human(left_out)} while an op runs (--workspaces rule counts them)"
+    ]
+
+
+def about_garbage(freed: int, allocated: int) -> list[str]:
+    """Return a line on tensors in reference cycles, if the collector freed 1 % of the peak or more at once."""
+    if not freed or freed < 0.01 * allocated:
+        return []
+    return [
+        f"caution: Python's garbage collector freed {human(freed)} at once, tensors in reference cycles; when it runs "
+        "differs from run to run, and peaks with it: break the cycles, or call gc.collect() after each step"
     ]
 
 

@@ -9,6 +9,7 @@ from coopsim.run import Script
 from coopsim.run.launch import failures
 from coopsim.run.probes import probe
 from coopsim.run.process import Held, OutOfMemory, ProcessReport, ScriptError
+from tests.conftest import Runner
 
 READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
 #: Functions under way: name of the file, first line, line that was running.
@@ -44,6 +45,15 @@ def test_a_value_is_named_that_may_be_the_reason(error: str) -> None:
 )
 def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: list[Any]) -> None:
     assert said(error, functions) == f"train.py:7: {error}"
+
+
+def test_data_are_not_blamed_for_a_missing_module() -> None:
+    """Nor is the script run again with masks that keep nothing."""
+    need = {"op": "aten.nonzero.default", "place": "a.py:1", "calls": 1, "by": "masks"}
+    error = ScriptError("a.py:3", "ModuleNotFoundError: No module named 'apex'", ())
+    with pytest.raises(CoopsimError, match=r"^a.py:3: ModuleNotFoundError: No module named 'apex'$") as e:
+        failures.explain(Script(("a.py",)), 1, [ProcessReport(error=error, needs_data=[need])])
+    assert not isinstance(e.value, failures.DependsOnDataError)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +96,16 @@ def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.C
     assert "Traceback" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="no figures"):
         probe.fill([Fails()], found)
+
+
+COMPILERS = r"""
+from coopsim.run.launch.inside import _first_line
+head = "Error building extension 'k'"
+text = head + ": [1/2] /usr/bin/nvcc -c k.cu -o k.o\nFAILED: k.o\nk.cu(3): error: foo is undefined\n1 error detected"
+answer([_first_line(RuntimeError(said)) for said in (text, head + ": [1/2] nvcc", "one\ntwo error: three", "")])
+"""
+
+
+def test_a_compiler_s_error_is_said_and_not_its_command(on_phantom: Runner) -> None:
+    head = "Error building extension 'k'"
+    assert on_phantom(COMPILERS) == [f"{head}: k.cu(3): error: foo is undefined", f"{head}: [1/2] nvcc", "one", ""]
