@@ -118,7 +118,13 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
 def _added(command: list[str], lines: list[str]) -> list[str]:
     """Return the options that a remedy adds to the command; [] if it is none of the program's own."""
     words = next((shlex.split(line) for line in lines if line.startswith((command[0], "python "))), [])
-    return [word for word in words if word not in command]
+    old = set(zip(command, [*command[1:], ""], strict=True))
+    added: list[str] = []
+    for i, word in enumerate(words):
+        is_value = i > 0 and words[i - 1].startswith("-") and not word.startswith("-")
+        if word not in command or (is_value and (words[i - 1], word) not in old):
+            added += [words[i - 1]] * (is_value and words[i - 1] not in added[-1:]) + [word]
+    return added
 
 
 def _times(said: list[Said]) -> dict[str, Any]:
