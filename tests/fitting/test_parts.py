@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.typed import read
 from coopsim.base.types import CoopsimError
 from coopsim.fitting import batch, figures, rows
 from coopsim.fitting.batch import Given
@@ -23,6 +24,7 @@ from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import ModelBlock, ModelSurvey
 from coopsim.fitting.verdict import Fit
 from coopsim.run import Script
+from coopsim.run.records_memory import HostMemory
 
 MODEL = ModelSurvey(
     0, "Net", None, half=False, autocast=False, sharded=False, name="net", prefix="module.", file="", levels=()
@@ -206,7 +208,7 @@ def test_memory_of_the_host_is_beside_the_cards() -> None:
         "pinned_bytes": 96 << 20,
         "pinned_by": [{"place": "train.py:6", "bytes": 144 << 20}],
     }
-    found = replace(alone, host=host)
+    found = replace(alone, host=read(HostMemory, host))
     assert found.to_dict()["host"] == host
     assert str(found).removeprefix(str(alone)).splitlines() == [
         "",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.typed import read
 from coopsim.fitting.batch import Batch, Given
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.options import (
@@ -172,7 +173,7 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
     kinds = {kind: said for kind, said in found.items() if not isinstance(said, str)}
     assert kinds.keys() >= {"argparse", "hf", "click", "typer"}
     for kind, said in kinds.items():
-        options = {option.name.removeprefix("train_"): option for option in map(Option.read, said)}
+        options = {option.name.removeprefix("train_"): option for option in read(tuple[Option, ...], said)}
         assert options["batch_size"].value == 16, kind
         assert options["grad_checkpointing"].value is False, kind
         assert options["grad_checkpointing"].is_switch

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.cli.phantom import text_of
 from coopsim.run import Report
 from tests.live.command import called
 
@@ -40,6 +39,6 @@ def test_blocks_that_other_streams_hold_back_are_shown() -> None:
         peak_device_bytes=2 << 30, processes=1, peak_active_bytes=3 << 29,
     )  # fmt: skip
     assert "peak active     1.5 GiB, freed blocks that another stream still uses (record_stream) included" in (
-        text_of(report).splitlines()
+        str(report).splitlines()
     )
-    assert "peak active" not in text_of(replace(report, peak_active_bytes=1 << 30))
+    assert "peak active" not in str(replace(report, peak_active_bytes=1 << 30))

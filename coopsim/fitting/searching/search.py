@@ -24,7 +24,7 @@ from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.fitting.verdict import Fit
-from coopsim.run import Report, Script, largest, words
+from coopsim.run import Report, Script, largest
 from coopsim.run.largest import Largest
 from coopsim.run.search import SearchedRuns
 
@@ -172,12 +172,12 @@ class Search:
     def _note_basis(self, survey: Survey) -> None:
         """Note what the verdict rests on."""
         if survey.report.replay is not None:
-            ran, steps = survey.report.steps, survey.report.replay["steps"]
+            ran, steps = survey.report.steps, survey.report.replay.steps
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
         on_card = replace(survey.report, memory_bytes=self._trials.script.total_bytes)
-        self._trials.notes += words.cautions(on_card)
+        self._trials.notes += on_card.cautions
         if survey.report.other_masks is not None:  # that it fails with the upper bound
-            self._trials.notes.append(words.other(survey.report.other_masks))
+            self._trials.notes.append(str(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
     def _try_remedies(self, bench: Bench, batch: Batch | None) -> None:

@@ -123,7 +123,8 @@ class Trials:
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
         if report.replay is not None:
-            return int(report.replay["needs_bytes"])
+            assert report.replay_needs_bytes is not None
+            return report.replay_needs_bytes
         if not requests.exists():
             return report.peak_device_bytes
         part = report.memory_fraction or 1.0

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from coopsim.run.launch import plugin
 from coopsim.run.probes import places, probe
 from coopsim.run.probes.imports import after_import
-from coopsim.run.process import ProcessReport, ScriptError
+from coopsim.run.process import ProcessReport
 from coopsim.run.ranks import launcher
+from coopsim.run.records import ScriptError
 from coopsim.run.task import FOLDER, Task
 
 if TYPE_CHECKING:

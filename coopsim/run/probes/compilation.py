@@ -22,6 +22,7 @@ from coopsim.record.observe.torch_private import TorchDispatchMode, mode_stack, 
 from coopsim.run.probes import places, toolchain
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records import GraphBreak
 
 #: A line of a stack trace in the step of an optimizer, PyTorch's or the user's.
 _IN_STEP = re.compile(
@@ -71,15 +72,10 @@ class Compilation(Probe):
         self._modes: list[Any] = []  #: dispatch modes that were active where Dynamo was called
 
     def report(self, found: ProcessReport) -> None:
-        """Report the number of compiled graphs, and what kept others from being compiled.
-
-        graph_breaks: each one's place and reason, how often it came (calls), and whether the whole function runs
-        uncompiled (uncompiled).
-        """
+        """Report the number of compiled graphs, and what kept others from being compiled."""
         found.compiled_graphs = self.graphs
         found.graph_breaks = [
-            {"place": place, "reason": reason, "calls": calls, "uncompiled": whole}
-            for (place, reason, whole), calls in self._breaks.items()
+            GraphBreak(place, reason, calls, whole) for (place, reason, whole), calls in self._breaks.items()
         ]
         found.compile_asked, found.compile_unmet = self.asked, self.unmet
         found.default_choices, found.graphs_off = self.measured, self.graphs_off

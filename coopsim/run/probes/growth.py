@@ -11,7 +11,7 @@ line comes from one step whose ops are looked at one by one, once memory is seen
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from coopsim.run.probes import holders, places
 from coopsim.run.probes.peaks import PeakProbe
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import GrowingStorages, Growth, Holder
 
 _FIRST = 3  #: the step with whose end later ones are compared: lazily made state is there by then
 _LEAST, _LEAST_AT_END = 6, 4  #: steps before there is a verdict; when memory has run out
@@ -32,34 +33,6 @@ _WINDOWS, _WIDTH = 6, 4  #: in so many windows, of at least so many steps, the l
 _BLOCK = 512  #: bytes, of which PyTorch's allocator gives out multiples
 
 _Maker = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class GrowingStorages:
-    """Storages of one maker, of which every step leaves more: by how many bytes per step, and the line that makes them.
-
-    `op` and `module` made them; `place` is file:line of the user's, "" if it is not known.
-    """
-
-    op: str
-    module: str
-    place: str
-    bytes_per_step: int
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Memory that grew from the end of step `first` to that of step `last`, by `bytes_per_step` in the mean.
-
-    0 bytes: it is an autograd graph that grew, in the memory of the host.
-    `held` is what it consists of, the largest part first. `kept_in` are the variables that refer to it.
-    """
-
-    first: int
-    last: int
-    bytes_per_step: int
-    held: tuple[GrowingStorages, ...]
-    kept_in: tuple[holders.Holder, ...]
 
 
 class GrowthProbe(Probe):
@@ -85,11 +58,11 @@ class GrowthProbe(Probe):
         self._looks = 0
         self._looking: Callable[[], None] | None = None  # ends the look at a step
         self._next_census = 0
-        self._found: Grown | None = None
+        self._found: Growth | None = None
         self._least = _LEAST  #: steps for a verdict
         self._holders = holders.Holders()
-        self._graphs: dict[str, holders.Holder] = {}  # that were longer at the last look than at the one before
-        self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
+        self._graphs: dict[str, Holder] = {}  # that were longer at the last look than at the one before
+        self._longer: tuple[Holder, ...] = ()  # and at that one, too
 
     def step_ended(self, _steps: int) -> None:
         self._look_no_more()
@@ -118,8 +91,8 @@ class GrowthProbe(Probe):
     def report(self, found: ProcessReport) -> None:
         found.growth = self.grown()
 
-    def grown(self) -> dict[str, Any] | None:
-        """Return what grew as a dict of the fields of Grown; None if memory does not grow.
+    def grown(self) -> Growth | None:
+        """Return what grew; None if memory does not grow.
 
         None, too, if there were fewer than six steps, or four before memory ran out: too few to tell.
         """
@@ -127,9 +100,8 @@ class GrowthProbe(Probe):
         self._look_no_more()
         found = self._found
         if found is None or not self._grows(n, least=self._least) or self._only_larger(n):
-            return asdict(Grown(_FIRST, n, 0, (), self._longer)) if self._longer else None
-        per_step = self._per_step(n)
-        return asdict(found) | {"last": n, "bytes_per_step": per_step}
+            return Growth(_FIRST, n, 0, (), self._longer) if self._longer else None
+        return replace(found, last=n, bytes_per_step=self._per_step(n))
 
     def _look_at_graphs(self) -> None:
         """Autograd graphs can grow on the host alone: nodes that have given back what they saved."""
@@ -174,7 +146,7 @@ class GrowthProbe(Probe):
             return (self._allocated[n - 1] - self._allocated[_FIRST - 1]) // max(n - _FIRST, 1)
         return int(self._least_grows_by(n) or 0)
 
-    def _census(self, n: int, *, ended: bool) -> Grown:
+    def _census(self, n: int, *, ended: bool) -> Growth:
         """What is there now that was not at the end of step _FIRST, by maker. ended: now is the end of step n."""
         steps = max(n - _FIRST, 1)
         there = self._ledger.alive()
@@ -193,7 +165,7 @@ class GrowthProbe(Probe):
             if nbytes // steps:
                 seen = lines.get(maker) or self._makers.get(maker) or Counter({"": 0})
                 held.append(GrowingStorages(*maker, seen.most_common(1)[0][0], nbytes // steps))
-        return Grown(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
+        return Growth(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
 
     def _is_kept(self, kept: set[int]) -> "holders.IsKept":
         def is_kept(tensor: torch.Tensor) -> bool:

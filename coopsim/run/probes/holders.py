@@ -23,6 +23,7 @@ import torch
 
 from coopsim.record.observe.native import memory
 from coopsim.run.probes.places import changed_at, is_own
+from coopsim.run.records_memory import Holder
 
 _OBJECTS = 200_000  #: at most, that are visited
 _NODES = 20_000  #: of a graph, that are counted
@@ -31,22 +32,6 @@ _NAMED = 3
 _OF_C = (type(functools.cache(len)), itertools.cycle, itertools.chain, itertools.islice, map, filter, zip, enumerate)
 
 IsKept = Callable[[torch.Tensor], bool]
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A variable that refers to tensors of earlier steps: `tensors` of them, with `bytes` in all.
-
-    `nodes` is the length of the autograd graph that it holds, counted to 20 000; 0 if that does not grow. `place` is
-    the line that changes the variable, "" if it is not found.
-    """
-
-    name: str
-    kind: str
-    place: str
-    tensors: int
-    bytes: int
-    nodes: int
 
 
 @dataclass

@@ -19,13 +19,14 @@ from coopsim.base.types import KIB
 from coopsim.run.probes import places
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import HostMemory, Loader, Pinned, Workers
 
 _EVERY_S = 1.0
 _MORE = 1.05  #: a process's memory is taken apart when it is so many times what it was at the last time
 _DEVICE = 16 << 30  #: the phantom's device memory is a mapping of at least so many bytes, as no other is
 
 
-class HostMemory(Probe):
+class HostProbe(Probe):
     """Follows this process and its children."""
 
     name = "host"
@@ -35,7 +36,7 @@ class HostMemory(Probe):
         self._seen = self._peak = self._shared = 0
         self._workers: dict[int, int] = {}  # by process: its peak
         self.batches = 0  #: of the data loader that was iterated last; 0 if not known
-        self._loaders: dict[str, dict[str, Any]] = {}
+        self._loaders: dict[str, Loader] = {}
         self._pinned: Counter[str] = Counter()
 
     def install(self) -> None:
@@ -50,29 +51,18 @@ class HostMemory(Probe):
             self._sample()
 
     def report(self, found: ProcessReport) -> None:
-        """Report what was seen, in bytes.
-
-        `peak_rss_bytes` of this process; `workers`: the processes that it started, `count` of them, with their
-        `peak_rss_bytes` together, in which pages that they still share with this process are counted for each;
-        `shared_bytes`: shared memory, through which workers hand over batches; `loaders`: where a DataLoader with
-        workers was iterated; `pinned_bytes`: the peak of pinned memory; `pinned_by`: the lines that pinned most, with
-        what they pinned in all.
-        """
         self._sample()
         stats: dict[str, Any] = {}
         if torch.cuda.is_initialized() and hasattr(torch.cuda, "host_memory_stats"):  # type: ignore[no-untyped-call]
             stats = torch.cuda.host_memory_stats()  # from PyTorch 2.7 on
-        found.host = {
-            "peak_rss_bytes": self._peak,
-            "workers": {
-                "count": len(self._workers),
-                "peak_rss_bytes": sum(self._workers.values()),
-            },
-            "shared_bytes": self._shared,
-            "loaders": list(self._loaders.values()),
-            "pinned_bytes": int(stats.get("allocated_bytes.peak", 0)),
-            "pinned_by": [{"place": place, "bytes": nbytes} for place, nbytes in self._pinned.most_common(3)],
-        }
+        found.host = HostMemory(
+            peak_rss_bytes=self._peak,
+            workers=Workers(len(self._workers), sum(self._workers.values())),
+            shared_bytes=self._shared,
+            loaders=list(self._loaders.values()),
+            pinned_bytes=int(stats.get("allocated_bytes.peak", 0)),
+            pinned_by=[Pinned(place, nbytes) for place, nbytes in self._pinned.most_common(3)],
+        )
 
     def _sample(self) -> None:
         own = _status("self")
@@ -99,8 +89,7 @@ class HostMemory(Probe):
                 self.batches = 0
             if loader.num_workers:
                 place = places.here()
-                said = {"workers": loader.num_workers, "prefetch": loader.prefetch_factor, "pins": loader.pin_memory}
-                loaders[place] = {"place": place, **said}
+                loaders[place] = Loader(place, loader.num_workers, loader.prefetch_factor, loader.pin_memory)
 
         dataloader._BaseDataLoaderIter.__init__ = began  # type: ignore[method-assign, assignment]
 
@@ -113,7 +102,7 @@ class HostMemory(Probe):
             out = pin(tensor, *args, **kwargs)
             if out is not tensor:
                 by_loader = threading.current_thread() is not main
-                place = next((of["place"] for of in loaders.values() if of["pins"] and by_loader), "")
+                place = next((of.place for of in loaders.values() if of.pins and by_loader), "")
                 pinned[place or places.here()] += out.untyped_storage().nbytes()
             return out
 
