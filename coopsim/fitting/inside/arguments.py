@@ -6,13 +6,13 @@ those of click and typer, and globals of the main module that a file of the user
 
 import ast
 import contextlib
-import functools
 import itertools
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -31,23 +31,19 @@ class Arguments:
             after_import(name, self._see_click)
 
     def _see_argparse(self, module: ModuleType) -> None:
-        parse = module.ArgumentParser._parse_known_args  # which parse_args of all that is built on it come to
+        kind = module.ArgumentParser
 
-        @functools.wraps(parse)
-        def parsed(parser: Any, *args: Any, **kwargs: Any) -> Any:
+        def parsed(parse: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
             result = parse(parser, *args, **kwargs)
             for action in parser._actions:
                 takes = "no" if action.nargs == 0 else "perhaps" if action.nargs == "?" else "a"
                 self._add(action.option_strings, _value(result[0], action.dest), takes, action.choices)
             return result
 
-        module.ArgumentParser._parse_known_args = parsed
+        kind._parse_known_args = hooked(kind._parse_known_args, parsed)  # to which parse_args of all come
 
     def _see_tyro(self, module: ModuleType) -> None:
-        make = module.callable_with_args
-
-        @functools.wraps(make)
-        def made(function: Any, parser: Any, default: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        def made(make: Any, function: Any, parser: Any, default: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(AttributeError, TypeError):  # what it is made of has changed
                 for one in parser.args:
                     takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
@@ -56,20 +52,17 @@ class Arguments:
                     self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
             return make(function, parser, default, values, *args, **kwargs)
 
-        module.callable_with_args = made  # type: ignore[attr-defined]
+        module.callable_with_args = hooked(module.callable_with_args, made)  # type: ignore[attr-defined]
 
     def _see_click(self, module: ModuleType) -> None:
-        invoke = module.Command.invoke
-
-        @functools.wraps(invoke)
-        def invoked(command: Any, ctx: Any) -> Any:
+        def invoked(invoke: Any, command: Any, ctx: Any) -> Any:
             for one in command.params:
                 takes = "no" if getattr(one, "is_flag", False) else "a"
                 names = [name for name in one.opts if name.startswith("-")]
                 self._add(names, ctx.params.get(one.name), takes, getattr(getattr(one, "type", None), "choices", ()))
             return invoke(command, ctx)
 
-        module.Command.invoke = invoked
+        module.Command.invoke = hooked(module.Command.invoke, invoked)
 
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from coopsim.record.observe.private import hooked
 from coopsim.run.launch import plugin
 from coopsim.run.probes import places, probe
 from coopsim.run.probes.imports import after_import
@@ -160,17 +161,15 @@ class _Process:
 
     def part(self, module: ModuleType) -> None:
         """Note errors that end processes of multiprocessing, which prints them and never calls sys.excepthook."""
-        run = module.BaseProcess.run
 
-        @functools.wraps(run)
-        def run_and_note(one: Any) -> None:
+        def run_and_note(run: Any, one: Any) -> None:
             try:
                 run(one)
             except Exception as error:
                 self._error = self._told(error)
                 raise
 
-        module.BaseProcess.run = run_and_note
+        module.BaseProcess.run = hooked(module.BaseProcess.run, run_and_note)
 
     @property
     def _steps(self) -> int:

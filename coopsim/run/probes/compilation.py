@@ -84,14 +84,14 @@ class Compilation(Probe):
         """Start watching, to the end of the process; to be called once, when torch._dynamo has been imported."""
         torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # Dynamo shall not compile coopsim's own code
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
-        _wrap("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
-        _wrap("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
+        torch_private.around("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
+        torch_private.around("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
         if not hasattr(TorchDispatchMode, "ignore_compile_internals"):  # before PyTorch 2.10
-            _wrap("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__", self._called)
-            _wrap("torch._dynamo.guards.CheckFunctionManager.__init__", self._guard)
-        _wrap("torch._dynamo.output_graph.GraphCompileReason.__post_init__", self._graph_ends)
-        _wrap("torch._dynamo.output_graph.OutputGraph.call_user_compiler", self._compile)
-        _wrap("torch._TorchCompileInductorWrapper.__call__", self._inductor)
+            torch_private.around("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__", self._called)
+            torch_private.around("torch._dynamo.guards.CheckFunctionManager.__init__", self._guard)
+        torch_private.around("torch._dynamo.output_graph.GraphCompileReason.__post_init__", self._graph_ends)
+        torch_private.around("torch._dynamo.output_graph.OutputGraph.call_user_compiler", self._compile)
+        torch_private.around("torch._TorchCompileInductorWrapper.__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
         """Remove coopsim's hooks when Dynamo sets a callback, to compile what is called next; restore them at None.
@@ -177,15 +177,6 @@ class Compilation(Probe):
             self.measured |= bool(backend.config.pop(key, False)) or getattr(config, key)
             setattr(config, key, False)
         return original(backend, module, inputs)
-
-
-def _wrap(path: str, around: Callable[..., Any]) -> None:
-    original = torch_private.get(path)
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return around(original, *args, **kwargs)
-
-    torch_private.replace(path, wrapped)
 
 
 def _is_ours(hook: Any) -> bool:

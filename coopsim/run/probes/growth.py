@@ -18,7 +18,8 @@ import torch
 
 from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.storages import Storage
-from coopsim.run.probes import holders, places
+from coopsim.run.probes import places
+from coopsim.run.probes.holders import Holders
 from coopsim.run.probes.peaks import PeakProbe
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
@@ -60,7 +61,7 @@ class GrowthProbe(Probe):
         self._next_census = 0
         self._found: Growth | None = None
         self._least = _LEAST  #: steps for a verdict
-        self._holders = holders.Holders()
+        self._holders = Holders(self._ledger)
         self._graphs: dict[str, Holder] = {}  # that were longer at the last look than at the one before
         self._longer: tuple[Holder, ...] = ()  # and at that one, too
 
@@ -106,7 +107,7 @@ class GrowthProbe(Probe):
     def _look_at_graphs(self) -> None:
         """Autograd graphs can grow on the host alone: nodes that have given back what they saved."""
         before = set(self._graphs)
-        self._graphs = {holder.name: holder for holder in self._holders.look(self._is_kept(set())) if holder.nodes}
+        self._graphs = {holder.name: holder for holder in self._holders.look() if holder.nodes}
         self._longer = tuple(holder for name, holder in self._graphs.items() if name in before)
 
     def _grows(self, n: int, *, least: int = _FIRST) -> bool:
@@ -165,14 +166,7 @@ class GrowthProbe(Probe):
             if nbytes // steps:
                 seen = lines.get(maker) or self._makers.get(maker) or Counter({"": 0})
                 held.append(GrowingStorages(*maker, seen.most_common(1)[0][0], nbytes // steps))
-        return Growth(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
-
-    def _is_kept(self, kept: set[int]) -> "holders.IsKept":
-        def is_kept(tensor: torch.Tensor) -> bool:
-            storage = self._ledger.of(tensor) if tensor.is_cuda else None
-            return storage is not None and storage.serial in kept
-
-        return is_kept
+        return Growth(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(kept))
 
     # -- the lines of one step's ops ---------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ Sampled at the ends of steps, at most once per second. The phantom's device memo
 far as data was copied there; it is left out. CUDA's own libraries, which a card needs beside it, are not loaded here.
 """
 
-import functools
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ import torch
 from torch.utils.data import dataloader
 
 from coopsim.base.types import KIB
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes import places
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
@@ -77,11 +77,9 @@ class HostProbe(Probe):
         self._shared = max(self._shared, shared, own["RssShmem"])
 
     def _wrap_loaders(self) -> None:
-        begin = dataloader._BaseDataLoaderIter.__init__
-        loaders = self._loaders
+        kind: Any = dataloader._BaseDataLoaderIter
 
-        @functools.wraps(begin)
-        def began(it: Any, loader: Any) -> None:
+        def began(begin: Any, it: Any, loader: Any) -> None:
             begin(it, loader)
             try:
                 self.batches = len(loader)
@@ -89,24 +87,22 @@ class HostProbe(Probe):
                 self.batches = 0
             if loader.num_workers:
                 place = places.here()
-                loaders[place] = Loader(place, loader.num_workers, loader.prefetch_factor, loader.pin_memory)
+                self._loaders[place] = Loader(place, loader.num_workers, loader.prefetch_factor, loader.pin_memory)
 
-        dataloader._BaseDataLoaderIter.__init__ = began  # type: ignore[method-assign, assignment]
+        kind.__init__ = hooked(kind.__init__, began)
 
     def _wrap_pinning(self) -> None:
-        pin, pinned = torch.Tensor.pin_memory, self._pinned
-        loaders, main = self._loaders, threading.main_thread()
+        main, kind = threading.main_thread(), torch.Tensor
 
-        @functools.wraps(pin)
-        def pins(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        def pins(pin: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             out = pin(tensor, *args, **kwargs)
             if out is not tensor:
                 by_loader = threading.current_thread() is not main
-                place = next((of.place for of in loaders.values() if of.pins and by_loader), "")
-                pinned[place or places.here()] += out.untyped_storage().nbytes()
+                place = next((of.place for of in self._loaders.values() if of.pins and by_loader), "")
+                self._pinned[place or places.here()] += out.untyped_storage().nbytes()
             return out
 
-        torch.Tensor.pin_memory = pins  # type: ignore[method-assign, assignment]
+        kind.pin_memory = hooked(kind.pin_memory, pins)  # type: ignore[method-assign]
 
 
 def _status(pid: int | str) -> dict[str, int]:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from coopsim.base.types import MIB, Role
 from coopsim.record.observe import roles
 from coopsim.record.observe.storages import Storage
@@ -236,10 +234,5 @@ class KeptOutputs(Probe):
             roles.assign(roles.Objects.now(), self._ledger)
             there = [s for s in there if s.role not in _OF_MODELS]  # a model may be made meanwhile
         kept = {s.serial for s in there} if _total(there) >= least else set()
-
-        def is_kept(tensor: torch.Tensor) -> bool:
-            storage: Storage | None = self._ledger.of(tensor) if tensor.is_cuda else None
-            return storage is not None and storage.serial in kept
-
         if kept:
-            self._found = [one for one in holders.Holders().look(is_kept) if one.tensors]
+            self._found = [one for one in holders.Holders(self._ledger).look(kept) if one.tensors]
