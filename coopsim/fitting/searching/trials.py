@@ -20,10 +20,9 @@ from coopsim.fitting.survey import Survey, read
 from coopsim.record.observe.masks import LOWER
 from coopsim.run import Report, Script
 from coopsim.run.launch.failures import HostRanOutError
+from coopsim.run.memory import SURELY_ENOUGH
 from coopsim.run.smallest import STEP, Server
 
-#: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
-ENDLESS = 1 << 40
 _TOO_EARLY = "it ends well, but after"
 _NO_COPY = "a copy of the script does not run"
 
@@ -92,7 +91,7 @@ class Trials:
         Its requests are written to the file `requests`. Raises what coopsim.run.run raises.
         """
         self.requests = requests
-        script = replace(self.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message())
+        script = replace(self.script, memory_bytes=SURELY_ENOUGH, plugin=PLUGIN, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         one = self.runs.one("as it is, with memory enough")
         with Server(script.card) as server, one as ended, rough_answer(self.runs.note) as variables:
@@ -181,7 +180,7 @@ class Trials:
         report = self.execute(script, texts)
         if script.watched or report.outcome == "oom":
             return report
-        seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
+        seen = self.execute(replace(script, watched=True, memory_bytes=SURELY_ENOUGH), texts)
         return unwatched.merged(seen, report)
 
     def is_over(self) -> bool:
@@ -251,7 +250,7 @@ class Trials:
         if self.copies is None and not self.stopped:
             what = "a copy of the script as it is, with memory enough"
             asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
-            self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, texts={}) is not None
+            self.copies = self.run(what, asked, command=command, memory_bytes=SURELY_ENOUGH, texts={}) is not None
         return self.copies is not False
 
     def _fitting(self, remedy: Remedy, ran: Changes, texts: Mapping[str, str] | None = None) -> Report | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from coopsim.base.types import GRANULE
 from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.storages import Storage
 from coopsim.run.probes import places
@@ -31,7 +32,6 @@ _MOSTLY = 0.8  #: the part of the steps that must have added memory
 _LOOKS = 3  #: steps whose ops are looked at, at most
 _NAMED = 4  #: groups that are named
 _WINDOWS, _WIDTH = 6, 4  #: in so many windows, of at least so many steps, the least must grow
-_BLOCK = 512  #: bytes, of which PyTorch's allocator gives out multiples
 
 _Maker = tuple[str, str]
 
@@ -140,7 +140,7 @@ class GrowthProbe(Probe):
     def _made(self, there: list[Storage], first: int, last: int) -> int:
         """The bytes of what steps `first` to `last`, numbered from 1, have made of what is there."""
         after, to = self._ends[first - 2], self._ends[last - 1]
-        return sum(-(-s.nbytes // _BLOCK) * _BLOCK for s in there if after < s.serial <= to)
+        return sum(-(-s.nbytes // GRANULE) * GRANULE for s in there if after < s.serial <= to)
 
     def _per_step(self, n: int) -> int:
         if self._is_steady(n):

@@ -6,11 +6,10 @@
 from collections.abc import Callable, Mapping
 
 from coopsim.simulate.allocators.serving import caching, gmlake, planned, release
-from coopsim.simulate.allocators.serving.plain import GRANULE
 from coopsim.simulate.allocators.serving.result import Result, ServingOutOfMemory
 from coopsim.trace.requests import Requests
 
-__all__ = ["GRANULE", "SERVING", "Result", "ServingOutOfMemory"]
+__all__ = ["SERVING", "Result", "ServingOutOfMemory"]
 
 _EXPANDABLE = "expandable_segments:True"
 
