@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import PLUGIN
+from coopsim.fitting.searching.launching import PLUGIN
 from coopsim.run import Report, Script, run
 from coopsim.run.memory import SURELY_ENOUGH
 from tests.conftest import ROOT

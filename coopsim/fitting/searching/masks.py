@@ -6,7 +6,7 @@ from pathlib import Path
 from coopsim.base.text import human
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import PLUGIN
+from coopsim.fitting.searching.launching import PLUGIN, run_itself
 from coopsim.fitting.searching.trials import Trials
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.memory import SURELY_ENOUGH
@@ -36,7 +36,7 @@ def lower_needs(trials: Trials, requests: Path) -> int | None:
     )
     with trials.runs.one("as it is, if masks keep nothing") as ended:
         try:
-            low = trials.execute.here(script, requests)
+            low = run_itself(script, requests, trials.running)
         except CoopsimError as e:
             ended(f"fails: {e}")
             trials.notes.append(f"if masks keep nothing, the script fails: {e}")

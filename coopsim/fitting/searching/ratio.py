@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import changed
+from coopsim.fitting.searching.launching import changed
 from coopsim.run import Report, Script, run
 from coopsim.run.memory import SURELY_ENOUGH
 from coopsim.run.search import SearchedRuns, edge

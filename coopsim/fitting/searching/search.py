@@ -19,6 +19,7 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
 from coopsim.fitting.remedies import combine, evaluation
 from coopsim.fitting.searching import masks, order
+from coopsim.fitting.searching.launching import run_itself
 from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
@@ -256,7 +257,8 @@ class Search:
         def run_with(n: int) -> Report:
             with trials.runs.one(f"with {n}") as ended:
                 command = batch.command(n)
-                report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
+                report = run_itself(replace(script, command=command), None, trials.running)
+                report = trials.judged(report, Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 
