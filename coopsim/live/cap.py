@@ -15,7 +15,7 @@ import torch
 from coopsim.base.budget import memory_fraction
 from coopsim.live import device
 from coopsim.live.arena.hole import Hole, Ways, cheapest, moves
-from coopsim.live.arena.library import Arena
+from coopsim.live.arena.library import FAILS, GROWS, RAISES, Arena
 
 _STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least
 _PART = 128  #: a cap that is too low is raised by the limit divided by this
@@ -60,8 +60,8 @@ class AllocatorCap(Protocol):
 class CachingCap:
     """An AllocatorCap of PyTorch's caching allocator, by way of its per-process memory fraction.
 
-    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU. If the program has set a
-    lower fraction itself, that stays.
+    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU, and no op can catch that it
+    found no memory (device.Ooms). If the program has set a lower fraction itself, that stays.
     """
 
     fragments = True
@@ -84,6 +84,7 @@ class CachingCap:
             if device.reserved() > self._limit + self._page:
                 torch.cuda.empty_cache()
             self._before = before
+            device.ooms().raises = True
             self._allow(self._limit)
 
     @property
@@ -113,6 +114,7 @@ class CachingCap:
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
+            device.ooms().raises = False
 
     def end(self) -> None:
         """Lift the limit, as the step is over."""
@@ -143,8 +145,11 @@ class ArenaCap:
         self._grows = False
 
     def set(self) -> None:
-        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step."""
-        self._arena.may_grow(yes=self._grows)
+        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step.
+
+        No op can catch that there was no room in it (device.Ooms).
+        """
+        self._arena.when_full(GROWS if self._grows else RAISES)
 
     def higher(self, _most: int | None = None) -> bool:
         """Let the rest of the step take from the GPU what finds no room in the arena.
@@ -159,12 +164,12 @@ class ArenaCap:
 
     def lift(self) -> None:
         """Let requests that find no room in the arena be served from the rest of the GPU, until `set` is called."""
-        self._arena.may_grow(yes=True)
+        self._arena.when_full(GROWS)
 
     def end(self) -> None:
         """End the step: undo `higher`, so that the next one begins within the reservation."""
         self._grows = False
-        self.set()
+        self._arena.when_full(FAILS)
 
     def exceeded(self, _limit: int) -> bool:
         """Whether blocks lie outside the reservation, and so beyond the budget; the argument is not used."""

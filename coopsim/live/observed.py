@@ -139,6 +139,8 @@ class Observed:
         """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
         residency = self._values.residency
         residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
+        if residency.streams is not None:
+            residency.streams.observed()
         numbers = self._observer.known()
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
@@ -146,7 +148,7 @@ class Observed:
             if tracked is None:
                 tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
                 yield tracked
-            tracked.version = next(numbers)
+            tracked.version, tracked.made_again = next(numbers), True  # or not; guarding its block costs little
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))

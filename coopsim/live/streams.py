@@ -91,6 +91,11 @@ class Streams:
             for storage in read:
                 _guard(storage, stream)
 
+    def observed(self) -> None:
+        """Note that the observer may have run ops again, and fetched values, on the default stream."""
+        stream = torch.cuda.default_stream()
+        self._again[stream] = self._again.get(stream, 0) + 1
+
     def end(self) -> None:
         """Let every stream wait for all recomputations, so that the next step comes after them."""
         self._of_backward.clear()

@@ -18,9 +18,10 @@ class TrackedStorage:
 
     evicted: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
     program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
-    whether its memory comes from an op that was run again. number: of the storage in the plan's trace, -1 without
-    a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA streams of the
-    ops that used it, where there are several. touched: when it was used last, as a number of ops since the step began.
+    whether its memory may come from an op that was run again, or from a copy. number: of the storage in the plan's
+    trace, -1 without a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA
+    streams of the ops that used it, where there are several. touched: when it was used last, as a number of ops since
+    the step began.
     """
 
     __slots__ = (

@@ -134,12 +134,21 @@ class Control:
         return int(self._nccl())
 
 
-def convolutions() -> int:
-    """Return how many kinds of convolution this process has asked the stand-in cuDNN for; 0 if it is not loaded."""
+def _of_cudnn(variable: str) -> int:
     try:
-        return ctypes.c_int64.in_dll(ctypes.CDLL("libcudnn.so.9"), "coopsim_phantom_convolutions").value
+        return ctypes.c_int64.in_dll(ctypes.CDLL("libcudnn.so.9"), variable).value
     except (OSError, ValueError):
         return 0
+
+
+def convolutions() -> int:
+    """Return how many kinds of convolution this process has asked the stand-in cuDNN for; 0 if it is not loaded."""
+    return _of_cudnn("coopsim_phantom_convolutions")
+
+
+def left_out() -> int:
+    """Return the bytes of the largest workspace that this process has asked of cuDNN where these are left out."""
+    return _of_cudnn("coopsim_phantom_left_out")
 
 
 def expect_watchdogs(number: int) -> None:

@@ -4,7 +4,7 @@ The script runs in processes of its own (launch/). Each of them loads sitecustom
 launch/inside.py; that waits until the script imports torch, watches it (probes/), and writes a report when the process
 ends (process.py). A task (task.py) tells a process what else to do, and a plugin (launch/plugin.py) is code of another
 package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a run,
-whose figures are each declared once (figure.py, process.py); search.py is the search over many runs, of which
+whose figures are each declared once (figure.py); search.py is the search over many runs, of which
 smallest.py and largest.py are two. gate/ holds a run to a limit, longrun/ replays what some of its steps asked for
 thousands of steps on.
 """

@@ -8,9 +8,9 @@ from coopsim.base.text import count, human, listed
 from coopsim.cards import profiles
 from coopsim.run import memory
 from coopsim.run.figure import REQUIRED, Row, declared, figure
-from coopsim.run.process import ScriptFigures
 from coopsim.run.records import KEPT, OutOfMemory
 from coopsim.run.records_memory import PhasePeaks
+from coopsim.run.script_figures import ScriptFigures
 
 if TYPE_CHECKING:
     from coopsim.run.longrun.replay import Replay

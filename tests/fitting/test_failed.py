@@ -167,6 +167,12 @@ def test_cautions_are_said_once_and_of_the_card() -> None:
     assert "TiB" not in said
 
 
+@pytest.mark.parametrize(("left_out", "said"), [(0, 0), (20 << 20, 0), (50 << 20, 1)])
+def test_workspaces_that_are_not_counted_are_said_if_large(left_out: int, said: int) -> None:
+    first = replace(report(), left_out_workspace_bytes=left_out, peak_reserved_bytes=4 << 30)
+    assert "\n".join(first.cautions).count("by the rules of an H100 the largest takes") == said
+
+
 def test_masks_are_not_looked_at_where_they_change_no_verdict() -> None:
     """Parameters and the optimizer's state alone do not fit: no run is spent on masks that keep nothing."""
     need = SizeFromData("aten.nonzero", "a.py:1", 1, "masks")

@@ -176,6 +176,41 @@ def run(seed: int, memory: str | None, offload: bool) -> dict[str, Any]:
     return report | {"peak": torch.cuda.max_memory_reserved()}
 
 
+def leaving(path: str) -> dict[str, Any]:
+    """A program of one stream, whose last step reads on another what was made, evicted and run again before.
+
+    It waits for the op that made it, and says by record_stream that the other stream reads it, as PyTorch asks for.
+    path: as of `check`. The report of the budget, and the checker's faults.
+    """
+    x, gradient, side = (torch.empty(N, device="cuda").fill_(i) for i in range(3))
+    weight, stream = torch.nn.Parameter(torch.empty(N, device="cuda").fill_(4)), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    budget, main, begun = coopsim.live.Budget("70%"), torch.cuda.default_stream(), torch.cuda.Event()
+    for number in range(STEPS):
+        _say(f"mark step {number}")
+        with budget.step():
+            h = x
+            for i in range(12):
+                h = (h * weight).tanh() if i % 3 == 0 else h.tanh()
+                if i == 1:
+                    kept = h.detach()
+                    kept.record_stream(stream)
+                    begun.record()
+            h.backward(gradient)
+            del h
+            there = kept * 3.0  # it has come back
+            stream.wait_event(begun)
+            with torch.cuda.stream(stream if number == STEPS - 1 else main):
+                side.add_(kept)
+            del kept, there
+            with torch.no_grad():
+                weight.sub_(weight.grad * 0.1)
+            weight.grad = None
+    torch.cuda.synchronize()
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return budget.report() | {"faults": Checker().read(log).faults}
+
+
 def check(path: str, seeds: range) -> dict[str, Any]:
     """Run programs without a budget and in one; path: of the file that has this process's stderr.
 

@@ -16,13 +16,14 @@ from coopsim.live.streams import Streams
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "log")
     streams_programs.redirect(path)
-    found = streams_programs.check(path, range{seeds})
+    found = streams_programs.{program}
 answer(found)
 """
 
 
 def run(child: Runner, first: int, last: int, plant: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = child(CHECK.format(plant=plant, seeds=(first, last)), COOPSIM_PHANTOM_LOG="1")
+    program = f"check(path, range({first}, {last}))"
+    found: dict[str, Any] = child(CHECK.format(plant=plant, program=program), COOPSIM_PHANTOM_LOG="1")
     assert found["plain"] == []
     return found
 
@@ -36,6 +37,15 @@ def check(found: dict[str, Any]) -> None:
 def test_random_programs(child: Runner) -> None:
     """Without a plan and by plan: all is ordered whatever the timing, with the values of a run without a budget."""
     check(run(child, 0, 3))
+
+
+def test_another_stream_waits_for_what_the_observer_has_run_again(child: Runner) -> None:
+    """A step leaves its plan there, and what the plan has brought back is not ready when it was made at first."""
+    found = child(CHECK.format(plant="", program="leaving(path)"), COOPSIM_PHANTOM_LOG="1")
+    assert found["no_observer"] == ""
+    assert found["recomputes"] > 0
+    assert found["deviated"].endswith("aten.add_.Tensor, runs on another stream")
+    assert found["faults"] == []
 
 
 @pytest.mark.slow

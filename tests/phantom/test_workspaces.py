@@ -55,6 +55,11 @@ def rows(kind: str) -> Iterator[dict[str, str]]:
         yield from (row for row in csv.DictReader(file) if row["kind"] == kind)
 
 
+def _is_depthwise(row: dict[str, str]) -> bool:
+    groups = json.loads(row["more"])[7]
+    return bool(groups > 1 and int(row["shape"].split("x")[1]) == groups)
+
+
 def block(nbytes: int) -> int:
     return -(-nbytes // 512) * 512
 
@@ -91,12 +96,22 @@ def predicted(sizes: ctypes.CDLL, row: dict[str, str]) -> int:
 
 
 def test_convolutions_agree_with_an_h100(sizes: ctypes.CDLL) -> None:
-    """By data type and pass, in PyTorch's usual layout: share of rows to 1 KiB, and error in per cent of all bytes."""
+    """By data type and pass: share of rows to 1 KiB, and error in per cent of all bytes.
+
+    In channels last the reduction of the bias's gradient, PyTorch's own, is in what was measured of a backward pass.
+    """
     found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in rows("conv"):
         if row["layout"] == "c" and row["op"] != "error":
             found[row["op"], row["dtype"]].append((predicted(sizes, row), int(row["workspace_bytes"])))
+        elif row["op"] == "forward":
+            found["last", row["dtype"]].append((predicted(sizes, row), int(row["workspace_bytes"])))
+        elif row["op"] == "backward" and _is_depthwise(row):  # to what the allocator adds to 16-byte alignment
+            found["depthwise last", row["dtype"]].append((predicted(sizes, row), int(row["workspace_bytes"])))
     least = {  # docs/phantom-gpu.md
+        ("last", "float32"): (0.65, 29),
+        ("last", "bfloat16"): (0.87, 29),
+        ("depthwise last", "bfloat16"): (0.8, 8),
         ("forward", "float32"): (0.78, 5),
         ("forward", "bfloat16"): (0.87, 20),
         ("forward", "float16"): (0.86, 16),
@@ -153,6 +168,7 @@ def test_narrow_recurrent_layers_take_more(sizes: ctypes.CDLL) -> None:
 TEMPORARIES = """
 import torch
 from torch import nn
+from coopsim.phantom.control import left_out
 
 def requested():
     return torch.cuda.memory_stats()["requested_bytes.all.current"]
@@ -177,16 +193,20 @@ last = x.detach().to(memory_format=torch.channels_last)
 three.to(memory_format=torch.channels_last)
 with torch.no_grad():
     found["last"] = peak(lambda: three(last))[0]
+found["left out"] = left_out()
 for name, layer in (("lstm", nn.LSTM(128, 256, batch_first=True)), ("gru", nn.GRU(128, 256, batch_first=True))):
     layer.cuda()
     ids = torch.zeros(8, 32, 128, device="cuda")
     found[name] = peak(lambda: layer(ids))
+    found[name + " left out"] = left_out()
 answer(found)
 """
 
 
 def test_pytorch_allocates_them(on_phantom: Any) -> None:
-    """What the rules say, in requested bytes, and what rows of the grid have; on other cards 0."""
+    """What the rules say, in requested bytes, and what rows of the grid have; on other cards 0, and the largest of a
+    convolution, or of an RNN with its reserve, is known to the report.
+    """
     found = on_phantom(TEMPORARIES, card="h100-80gb")
     copy, weights = 32 * 256 * 14 * 14 * 4, 256 * 256 * 9 * 4
     assert found["forward"] == 2 * copy + weights + 400
@@ -199,7 +219,10 @@ def test_pytorch_allocates_them(on_phantom: Any) -> None:
     weights = 4 * 256 * (128 + 256 + 2) * 4
     assert abs(found["lstm"][0] - (8 * MIB + weights + 2 * of_x + 5 * u + 12 * state)) < 65536
     assert abs(found["gru"][1] - (6 * u + u + 2 * state)) <= 2048
+    assert found["left out"] == 0
     on_other = on_phantom(TEMPORARIES, card="a100-80gb")
+    assert on_other["left out"] > 2 * copy
+    assert on_other["lstm left out"] > 8 * MIB + 11 * u
     assert {on_other[name] for name in ("forward", "backward", "one", "up", "last")} == {0}
 
 

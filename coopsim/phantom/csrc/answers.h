@@ -30,4 +30,12 @@ UNUSED static size_t setting(const char *name) { return setting_or(name, 0); }
 /* Whether workspaces have the sizes that measurements suggest; otherwise they are 0. */
 UNUSED static int workspaces_by_rule(void) { return setting("COOPSIM_PHANTOM_WORKSPACES") != 0; }
 
+/* What is given of a workspace of so many bytes: 0 where workspaces are left out, and then the largest is remembered. */
+extern int64_t coopsim_phantom_left_out;
+UNUSED static int64_t asked_for(int64_t bytes) {
+  if (workspaces_by_rule()) return bytes;
+  if (bytes > coopsim_phantom_left_out) coopsim_phantom_left_out = bytes;
+  return 0;
+}
+
 #endif

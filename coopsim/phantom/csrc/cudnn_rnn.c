@@ -112,12 +112,14 @@ int cudnnGetRNNTempSpaceSizes(void *handle, const Rnn *r, int training, const Se
                               size_t *reserve) {
   if (work) *work = 0;
   if (reserve) *reserve = 0;
-  if (!workspaces_by_rule()) return SUCCESS;
+  if (!r || !x) return SUCCESS;
   size_t weights;
   cudnnGetRNNWeightSpaceSize(handle, r, &weights);
   Recurrence of = {gates(r->mode), (int)element_bytes(r->type), r->bidirectional + 1, r->layers,
                    x->packed, x->batch, x->steps, r->input, r->hidden, (int64_t)weights};
-  if (work) *work = (size_t)rnn_workspace(&of);
-  if (reserve && training) *reserve = (size_t)rnn_reserve(&of);
+  int64_t kept = training ? rnn_reserve(&of) : 0, both = rnn_workspace(&of) + kept;
+  if (asked_for(both) != both) return SUCCESS;
+  if (work) *work = (size_t)(both - kept);
+  if (reserve) *reserve = (size_t)kept;
   return SUCCESS;
 }

@@ -37,9 +37,23 @@ static int64_t partial_sums(const Convolution *c, int64_t multiprocessors) {
   return tiles * splits * width * height * 4;
 }
 
+static int is_depthwise(const Convolution *c) { return c->groups > 1 && c->groups == c->channels; }
+
 static int64_t by_channels_last(const Convolution *c, int64_t multiprocessors) {
-  if (c->kind != WEIGHT_GRADIENT || c->results == 1) return 0;
   Copies of = copies(c, 1);
+  if (c->kind == FORWARD) {  /* none but for one result per image, and for first layers */
+    int half = c->bytes == 2;
+    if (c->results == 1) return c->taps == 1 || (half && c->batch <= 8) ? 0 : of.x + of.w + ALIGNMENT;
+    if (c->channels >= 4 || (half && c->strided && c->channels * c->taps <= 48)) return 0;
+    if (!half && c->taps <= 49) of = copies(c, 0);
+    return of.x + of.w + ALIGNMENT;
+  }
+  if (c->kind != WEIGHT_GRADIENT || c->results == 1) return 0;
+  if (is_depthwise(c)) {  /* parts of the sum, of 32 channels at a time; 7 x 7 filters in float32 are copied instead */
+    if (c->batch * c->results < 1024) return 0;
+    if (c->bytes == 2) return 8 * c->batch * divided(c->channels, 32) * 32 * c->taps * 4;
+    return c->taps == 49 ? of.x + of.y + ALIGNMENT : 0;
+  }
   if (c->groups > 1) return c->bytes == 4 ? of.x + of.y + ALIGNMENT : 0;
   if (c->channels < 4) {
     if (c->bytes == 2) return of.x + 2 * MIB;
@@ -72,7 +86,8 @@ static int64_t of_one_by_one(const Convolution *c, int64_t multiprocessors) {
   if (c->kind == WEIGHT_GRADIENT) {
     int64_t part_per_image = c->batch * weights * 4;
     if (!c->strided && c->bytes == 2) return lesser(part_per_image, copied);
-    int narrow = (c->channels <= 32 || c->filters <= 8) && c->points >= 3136;
+    /* Up to 181 MB were measured; a MobileNet at batch 96 took none of its 202 to 539 MB (inferred from its peak). */
+    int narrow = (c->channels <= 32 || c->filters <= 8) && c->points >= 3136 && copied <= 192 * MIB;
     if (c->strided || narrow || part_per_image >= (c->points <= 64 ? 32ll : 80ll) * MIB)
       return copied + partial_sums(c, multiprocessors);
     return part_per_image;
@@ -87,8 +102,8 @@ static int64_t of_one_by_one(const Convolution *c, int64_t multiprocessors) {
 
 int64_t convolution_workspace(const Convolution *c, int64_t multiprocessors) {
   if (c->bytes != 2 && c->bytes != 4) return 0;
-  if (c->groups > 1 && c->groups == c->channels) return 0;  /* depthwise */
   if (c->channels_last) return by_channels_last(c, multiprocessors);
+  if (is_depthwise(c)) return 0;
   if (c->groups == 1 && c->channels < 4) return of_first_layer(c);
   if (c->taps == 1) return of_one_by_one(c, multiprocessors);
   Copies of = copies(c, 1);

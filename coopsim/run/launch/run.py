@@ -10,12 +10,12 @@ from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.launch import failures, longer, start
 from coopsim.run.launch.start import Running
-from coopsim.run.process import ScriptFigures
 from coopsim.run.ranks import launcher, world
 from coopsim.run.ranks.job import of_rank
 from coopsim.run.ranks.job import run as ranks_of
 from coopsim.run.report import Bound, Report
 from coopsim.run.script import Script
+from coopsim.run.script_figures import ScriptFigures
 from coopsim.run.task import Task
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from coopsim.cards import profiles
-from coopsim.phantom.control import Control, convolutions
+from coopsim.phantom.control import Control, convolutions, left_out
 from coopsim.record.observe import device_data, inductor
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.device import PhantomDevice
@@ -107,7 +107,7 @@ class Watch:
     def watch_dynamo(self) -> None:
         """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
-        if self._traced:
+        if self._watched:
             inductor.watch_buffers(self.recorder)
 
     def watch_kernels(self) -> None:
@@ -212,3 +212,4 @@ class _Recorder(Probe):
     def report(self, found: ProcessReport) -> None:
         found.watched_by_mode = self._watched and self._recorder.active
         found.benchmarked = torch.backends.cudnn.benchmark and convolutions() > 0
+        found.left_out_workspace_bytes = left_out()
