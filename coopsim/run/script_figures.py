@@ -1,4 +1,4 @@
-"""The figures of a script's process, which are those of the whole run, too: add one here, and the probe that sets it."""
+"""The figures of a script's process, which are those of the whole run, too: add one here, and a probe that sets it."""
 
 import textwrap
 from collections.abc import Iterator
