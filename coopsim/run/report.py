@@ -161,8 +161,12 @@ class Report(ScriptFigures, Run):
         rows=lambda r: r.replay.rows() if r.replay else [],
     )
     replay_needs_bytes: int | None = None  #: the smallest memory in which the replay does not run out (longer.py)
-    interrupted: bool = figure(False, "whether it was ended by Ctrl-C, and the figures are of what it did until then")
-    host_ran_out: str = figure("", 'where and how the host\'s memory ran out, or ""')
+    interrupted: bool = figure(
+        False,
+        "whether it was ended by Ctrl-C, and the figures are of what it did until then; where and how the host's "
+        'memory ran out, or ""',
+    )
+    host_ran_out: str = figure("")
     ranks: tuple["Report", ...] = figure(
         (), "these keys for each rank that was run; for a program without ranks, one entry", rows=_ranks
     )

@@ -124,8 +124,10 @@ def _watched_by_mode(report: AnyReport) -> Iterator[str]:
 class ScriptFigures:
     """What one process did and took: the figures of both its own report and that of the whole run (report.py)."""
 
-    versions: dict[str, str] = figure(dict, "torch, transformers, triton")
-    context_bytes: int = figure(0, "what the [context](../phantom-gpu.md#the-context) took in the end")
+    versions: dict[str, str] = figure(
+        dict, "of torch, transformers, triton; what the [context](../phantom-gpu.md#the-context) took in the end"
+    )
+    context_bytes: int = figure(0)
     steps: int = figure(0, "calls of `step` of the first optimizer, or, once it is gone, of the next")
     peak_allocated_bytes: int = figure(
         0,
@@ -167,9 +169,11 @@ class ScriptFigures:
         lines=_default_choices,
     )
     first_step_peak_reserved_bytes: int | None = figure(
-        None, "the peak until the first step of the optimizer has ended; null without one"
+        None,
+        "the peak until the first step of the optimizer has ended, and those within the last one; null without the "
+        "first or a second",
     )
-    steady_peak_reserved_bytes: int | None = figure(None, "the peaks within the last step; null if there was no second")
+    steady_peak_reserved_bytes: int | None = figure(None)
     steady_peak_allocated_bytes: int | None = figure(None)
     out_of_memory: OutOfMemory | None = figure(
         None,
@@ -179,8 +183,12 @@ class ScriptFigures:
         "`largest` (the largest groups: `role`, `op`, `module`, `storages`, `bytes`)",
         rows=lambda r: r.failed.rows(r.memory_bytes) if r.failed else [],
     )
-    nccl_bytes: int = figure(0, "what [NCCL](../many-ranks.md) took from the card for itself, an estimate")
-    managed_bytes: int = figure(0, "the most managed memory there was; it is in no other figure", rows=_managed)
+    nccl_bytes: int = figure(
+        0,
+        "what [NCCL](../many-ranks.md) took from the card for itself, an estimate; the most managed memory there was, "
+        "which is in no other figure",
+    )
+    managed_bytes: int = figure(0, rows=_managed)
     memory_fraction: float | None = figure(
         None,
         "the part of the card to which the script limits PyTorch's allocator; null: none; also in `out_of_memory`, as "
