@@ -179,10 +179,7 @@ def _groups(unused: dict[int, Storage], ledger: Any) -> list[_Group]:
 
 
 def _prefixes(name: str) -> list[str]:
-    """
-    >>> _prefixes("model.head.weight")
-    ['model', 'model.head', 'model.head.weight']
-    """
+    """Of "model.head.weight": "model", "model.head" and itself."""
     parts = name.split(".")
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
