@@ -3,7 +3,7 @@
 import argparse
 import json
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from coopsim.base.option import check_exclusions, given
 from coopsim.base.progress import note
 from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
-from coopsim.cli import phantom_gate, phantom_long
+from coopsim.cli import phantom_long
 from coopsim.cli.common import command_of
 from coopsim.cli.flags_phantom import VERB, PhantomRun
 from coopsim.record.observe.masks import LOWER
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
         return phantom_largest.run(args, script)
     if is_gate:
-        return phantom_gate.run(args, script)
+        return _gate(args, script)
     if args.compile_budget is not None:
         from coopsim.cli import phantom_compile
 
@@ -121,3 +121,26 @@ def _fit(script: "Script", report: "Report", requests: Path) -> "Report":
         enough = run_script(replace(script, quiet=True), requests=requests)
     smallest, runs = fit(script, enough, requests, note)
     return replace(report, smallest_memory_bytes=smallest, fit_runs=runs)
+
+
+def _gate(args: argparse.Namespace, script: "Script") -> int:
+    """Hold the script to --max-memory or --baseline, print the verdict, and return 0 if it passes, 1 if not."""
+    from coopsim.run import gate
+    from coopsim.run.gate import summary
+    from coopsim.run.memory import of_card
+
+    limit = of_card(args.gpu, args.max_memory, "--max-memory")
+    baseline = None if args.baseline is None else gate.Baseline.read(args.baseline, update=args.update)
+    free = args.allow_no_step
+    verdict = gate.check(script, limit=limit, baseline=baseline, update=args.update, allow_no_step=free)
+    if baseline and args.update and verdict.name in baseline.runs:
+        baseline.write(verdict.name)
+    summary.append(verdict)
+    if args.json:
+        found = {"passed": verdict.passed, "run": verdict.name, "failures": verdict.failures, "notes": verdict.notes}
+        found["peaks"] = verdict.peaks.to_json() if verdict.peaks else None
+        found["out_of_memory"] = asdict(oom) if (oom := verdict.report.out_of_memory) else None
+        print(json.dumps(found, indent=2))
+    else:
+        print(summary.text_of(verdict))
+    return 0 if verdict.passed else 1

@@ -6,7 +6,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from coopsim.fitting.changes import Changes
 from coopsim.record.observe.private import hooked
+
+
+def accumulate(changes: Changes) -> None:
+    """From now on, skip calls of zero_grad and Optimizer.step: an optimizer steps once per `changes.accumulate` calls.
+
+    With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
+    """
+    if changes.hold_gradients:
+        for owner in (torch.optim.Optimizer, nn.Module):
+            conditional(owner, "zero_grad", lambda _: False)
+        return
+    skip_steps(lambda _, call: call % changes.accumulate == 0)
 
 
 def skip_steps(steps: Callable[[torch.optim.Optimizer, int], bool]) -> None:

@@ -9,7 +9,6 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.inside import accumulating
 from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.places import is_own
@@ -132,15 +131,3 @@ def _is_of(frame: FrameType, made: Any) -> bool:
     """Is the frame a method of the object, or a library's wrapper of one?"""
     names = frame.f_code.co_varnames[: max(frame.f_code.co_argcount, 1)]
     return bool(names) and frame.f_locals.get(names[0]) is made
-
-
-def accumulate(changes: Changes) -> None:
-    """From now on, skip calls of zero_grad and Optimizer.step: an optimizer steps once per `changes.accumulate` calls.
-
-    With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
-    """
-    if changes.hold_gradients:
-        for owner in (torch.optim.Optimizer, torch.nn.Module):
-            accumulating.conditional(owner, "zero_grad", lambda _: False)
-        return
-    accumulating.skip_steps(lambda _, call: call % changes.accumulate == 0)
