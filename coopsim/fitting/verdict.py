@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.cards import profiles
 from coopsim.fitting import rows
 from coopsim.fitting.figures import HEADROOM
@@ -74,9 +74,7 @@ class Fit:
         return "\n".join([*said, *self._host()])
 
     def _host(self) -> list[str]:
-        found = self.host.rows() if self.host else []
-        width = max((len(label) for label, _ in found), default=0) + 2
-        return [""] * bool(found) + [f"{label:{width}}{text}" for label, text in found]
+        return ["", listed(self.host.rows())] if self.host else []
 
     @property
     def _prices(self) -> str:
