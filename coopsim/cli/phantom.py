@@ -57,13 +57,9 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         requests = Path(folder, "requests.npy")
         if is_long:
-            report, verdict = phantom_long.run(
+            report, not_replayed = phantom_long.run(
                 args, script, lambda it, to: run_script(it, step_requests=to, partial=True), Path(folder)
             )
-            if isinstance(verdict, str):
-                not_replayed = verdict
-            else:
-                report = replace(report, replay=verdict.replay)
         elif args.snapshot:
             report = run_script(script, snapshot=Path(args.snapshot), partial=True)
         else:

@@ -11,17 +11,16 @@ from coopsim.base.types import CoopsimError
 
 if TYPE_CHECKING:
     from coopsim.run import Report, Script
-    from coopsim.run.longrun.verdict import LongVerdict
 
 
 def run(
     args: argparse.Namespace, script: "Script", report_of: Callable[["Script", Path], "Report"], folder: Path
-) -> tuple["Report", "LongVerdict | str"]:
+) -> tuple["Report", str]:
     """Run the script, and replay its steps. `report_of` runs it, and writes its requests to a file.
 
-    Of a job of several ranks that ran, all are replayed; report and verdict are of the one that runs out first, or
-    else takes most. Instead of a verdict there is "" if the run was interrupted, and the reason if nothing can be
-    replayed.
+    Return the report with the replay, and "". Of a job of several ranks that ran, all are replayed; the report is of
+    the one that runs out first, or else takes most. It is without a replay if the run was interrupted, or if the
+    steps cannot be replayed; then the text says why.
     """
     from coopsim.run.memory import ENDLESS
 
@@ -34,14 +33,12 @@ def run(
         note("out of memory: running it again on a card without end, for the replay")
         enough = report_of(script.with_memory(ENDLESS), file)
     try:
-        return _replayed(args, report, enough, file)
+        return _replayed(args, report, enough, file), ""
     except CoopsimError as e:
         return report, str(e)
 
 
-def _replayed(
-    args: argparse.Namespace, report: "Report", enough: "Report", file: Path
-) -> tuple["Report", "LongVerdict"]:
+def _replayed(args: argparse.Namespace, report: "Report", enough: "Report", file: Path) -> "Report":
     """As `run`, given the report, and that of a run with memory enough, whose requests are in `file`."""
     from coopsim.run.launch import longer
     from coopsim.run.longrun.run import LongRun
@@ -57,4 +54,4 @@ def _replayed(
         n = longer.worst(found)
         ranks = [replace(one, replay=verdict.replay) for one, verdict in zip(report.ranks, found, strict=True)]
         report = replace(ranks[n], ranks=tuple(ranks))
-    return report, judge(runs[n], cards[n], note)
+    return replace(report, replay=judge(runs[n], cards[n], note).replay)
