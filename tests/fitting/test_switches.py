@@ -215,6 +215,13 @@ def test_switches_that_are_off_are_turned_on() -> None:
     assert [one.lines for one in switches.compiled(own)] == [("python train.py --lr 1 --compile",)]
 
 
+def test_an_optimizer_that_is_not_installed_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switches.util, "find_spec", lambda _: None)
+    own = bench(Option(("--optim",), "adamw_torch", "a", ("adamw_torch", "adamw_8bit", "adafactor")))
+    own.survey.needs_bytes = 0
+    assert [one.command[3:] for one in switches.optimizer(own)] == [("--optim", "adafactor")]
+
+
 def test_options_are_combined_in_one_command_and_come_first() -> None:
     own = bench(
         Option(("--grad-checkpointing",), False, "no"),
