@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coopsim.base.text import count, human
+from coopsim.run import cautions
 from coopsim.run.figure import AnyReport, Row, figure, listed
 from coopsim.run.records import EndedLoop, GraphBreak, InputSizes, OutOfMemory, SizeFromData
 from coopsim.run.records_memory import Growth, Holder, HostMemory, PartPeaks, PhasePeaks, UnusedVariable
@@ -84,42 +85,6 @@ def _growth(report: AnyReport) -> list[Row]:
     return report.growth.rows(full) if report.growth else []
 
 
-def _default_choices(report: AnyReport) -> Iterator[str]:
-    if report.default_choices:
-        yield (
-            "caution: max-autotune chooses kernels by times that only the card itself has; these figures are with "
-            "Inductor's default choices"
-        )
-
-
-def _benchmarked(report: AnyReport) -> Iterator[str]:
-    if report.benchmarked:
-        yield (
-            "caution: cudnn.benchmark takes the fastest convolutions, which only the card knows: the peaks lie between "
-            f"these and all of its {human(report.memory_bytes)} (a ResNet reserved 2408 MiB on an H100, and 266 MiB "
-            "here)"
-        )
-
-
-def _left_out(report: AnyReport) -> Iterator[str]:
-    """The largest of cuDNN's workspaces that are not counted, if it is 1 % of the peak or more."""
-    if report.left_out_workspace_bytes >= max(0.01 * report.peak_reserved_bytes, 1):
-        yield (
-            "caution: workspaces of cuDNN are not counted here: by the rules of an H100 the largest takes "
-            f"{human(report.left_out_workspace_bytes)} while an op runs (--workspaces rule counts them)"
-        )
-
-
-def _watched_by_mode(report: AnyReport) -> Iterator[str]:
-    from coopsim.phantom import compilers
-
-    if report.watched_by_mode:
-        yield (
-            f"caution: {compilers.why_not()}: this run was watched by a dispatch mode, for which some of autograd's "
-            "formulas take more memory than on a card, up to half as much again"
-        )
-
-
 @dataclass(kw_only=True)
 class ScriptFigures:
     """What one process did and took: the figures of both its own report and that of the whole run (report.py)."""
@@ -166,7 +131,7 @@ class ScriptFigures:
     default_choices: bool = figure(
         False,
         "true if `max-autotune` was asked for, and the default choices were taken",
-        lines=_default_choices,
+        lines=cautions.default_choices,
     )
     first_step_peak_reserved_bytes: int | None = figure(
         None,
@@ -205,19 +170,24 @@ class ScriptFigures:
         False,
         "whether the script has convolutions and sets `cudnn.benchmark`, so that its workspaces are "
         "[not known](../phantom-gpu.md#limits)",
-        cautions=_benchmarked,
+        cautions=cautions.benchmarked,
+    )
+    garbage_bytes: int = figure(
+        0,
+        "the most that Python's garbage collector, unasked, freed of the card at once: tensors in reference cycles",
+        cautions=cautions.garbage,
     )
     left_out_workspace_bytes: int = figure(
         0,
         "of cuDNN's [workspaces](../phantom-gpu.md#cudnns-workspaces) that are not counted, the largest by the rules "
         "of an H100 (of an RNN: with what it keeps); 0 where they are counted",
-        cautions=_left_out,
+        cautions=cautions.left_out,
     )
     watched_by_mode: bool = figure(
         False,
         "true where ops were followed by a dispatch mode, because [coopsim's library](../capture.md#what-is-recorded) "
         "cannot be had (no C++ compiler): peaks may be too high",
-        lines=_watched_by_mode,
+        lines=cautions.watched_by_mode,
     )
     growth: Growth | None = figure(None, "[memory that grows from step to step](#growth), or null", rows=_growth)
     phases: dict[str, PartPeaks | PhasePeaks] = figure(
@@ -237,8 +207,8 @@ class ScriptFigures:
     )
     lost: dict[str, str] = figure(
         dict,
-        "parts of the report that could not be made (`peak_by_kind`, `growth`, `host`, `unused`, `input_sizes`, "
-        "`snapshot`, `requests`), each with the error; {} if there are none",
+        "parts of the report that could not be made (`peak_by_kind`, `growth`, `garbage`, `host`, `unused`, "
+        "`input_sizes`, `snapshot`, `requests`), each with the error; {} if there are none",
         lines=lambda r: [f"caution: the report lacks {part.replace('_', ' ')}: {why}" for part, why in r.lost.items()],
     )
     unused: list[UnusedVariable] = figure(

@@ -141,6 +141,33 @@ def test_errors_that_are_not_counted_show(child: Runner) -> None:
     assert 0 < taken <= caught
 
 
+WORKSPACE = """
+import torch
+import coopsim.live
+MB = 1 << 20
+def inside(memory):
+    layers = torch.nn.Sequential(*(m for _ in range(4) for m in (torch.nn.Linear(256, 256), torch.nn.ELU()))).cuda()
+    opt = torch.optim.SGD(layers.parameters(), 0.1)
+    x, budget = torch.zeros(8192, 256, device="cuda"), coopsim.live.Budget(memory)
+    for _ in range(2):
+        with budget.step():
+            torch.nn.functional.binary_cross_entropy_with_logits(layers(x), x).backward()
+            opt.step(); opt.zero_grad()
+    trace = budget.session.known.last.trace
+    return [sum(row) // MB for row, name in zip(trace.temporaries.rows(), trace.name) if "cross_entropy" in name], \\
+        budget.report()["offloads"]
+answer([inside("1GiB"), inside("120MiB")])
+"""
+
+
+def test_what_an_op_takes_inside_is_that_of_the_try_that_succeeded(child: Runner) -> None:
+    """And not less for what was sent to the host between its tries: plans would leave too little room for it."""
+    (plain, _), (tight, sent) = child(WORKSPACE)
+    assert sent > 0
+    assert tight == plain
+    assert plain[0] > 8
+
+
 IN_PLACE = """
 import torch
 from coopsim.live.errors import LiveError

@@ -48,6 +48,15 @@ def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: l
     assert said(error, functions) == f"train.py:7: {error}"
 
 
+def test_data_are_not_blamed_for_a_missing_module() -> None:
+    """Nor is the script run again with masks that keep nothing."""
+    need = SizeFromData("aten.nonzero.default", "a.py:1", 1, "masks")
+    error = ScriptError("a.py:3", "ModuleNotFoundError: No module named 'apex'", ())
+    with pytest.raises(CoopsimError, match=r"^a.py:3: ModuleNotFoundError: No module named 'apex'$") as e:
+        failures.explain(Script(("a.py",)), 1, [ProcessReport(error=error, needs_data=[need])])
+    assert not isinstance(e.value, failures.DependsOnDataError)
+
+
 @pytest.mark.parametrize(
     "lost",
     [

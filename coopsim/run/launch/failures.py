@@ -60,7 +60,7 @@ def explain(script: Script, code: int, reports: list[ProcessReport]) -> None:
         raise CaptureError(f"{script.title} {how}")
     hint, kind = "", CaptureError
     unknown = [need for need in report.needs_data if need.by == "masks"]
-    if unknown:
+    if unknown and not _NEVER_OF_DATA.match(error.error):
         kind = DependsOnDataError
         first = unknown[0]
         hint = f"; {first.op} at {first.place} depends on data on the device, which is unknown here"
@@ -84,6 +84,9 @@ def _may_rest_on(error: ScriptError, place: str) -> bool:
     file, _, line = place.rpartition(":")
     return any(file == name and first <= int(line) <= now for name, first, now in error.functions)
 
+
+#: Errors that no data of the device cause.
+_NEVER_OF_DATA = re.compile(r"(Import|ModuleNotFound|FileNotFound|Permission|Syntax|Name)Error\b")
 
 #: Errors that a wrong value may cause, and those of these kinds that it does not.
 _OF_VALUES = re.compile(

@@ -21,6 +21,7 @@ from coopsim.run.probes.calls import Calls, InputSizesProbe
 from coopsim.run.probes.clock import Clock
 from coopsim.run.probes.compilation import Compilation
 from coopsim.run.probes.ending import Ending
+from coopsim.run.probes.garbage import Garbage
 from coopsim.run.probes.growth import GrowthProbe
 from coopsim.run.probes.host import HostProbe
 from coopsim.run.probes.kept import KeptOutputs, Unused
@@ -58,7 +59,7 @@ class Watch:
         where.install()
         watch_resizes(recorder)
         if isinstance(ledger, NativeLedger) and not task.trace:
-            recorder.watch_natively(control, ledger.modules, for_python=kinds.OPS | device_data.OPS)
+            recorder.watch_natively(control, ledger.modules, for_python=lambda: kinds.ops() | device_data.OPS)
         if task.watched:
             recorder.__enter__()
         steps = self._steps = Steps(where, self._step_ended)
@@ -85,6 +86,7 @@ class Watch:
             InputSizesProbe(calls),
             calls,
             host,
+            Garbage(),
             compilation,
             AllocatorProbe(control),
             OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
