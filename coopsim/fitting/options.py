@@ -72,7 +72,7 @@ class Option:
         words, own = list(command), {_plain(name) for name in self.names}
         for i, word in enumerate(words):
             name, equals, _ = word.partition("=")
-            if not (word.startswith("-") and _plain(name) in own):
+            if not ((word.startswith("-") or f"{name}=" in self.names) and _plain(name) in own):
                 continue
             if self.takes == "no":
                 return tuple(words)

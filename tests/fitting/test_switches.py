@@ -72,6 +72,7 @@ def test_what_an_option_speaks_of(topic: Any) -> None:
     [
         ([("--batch-size", 8), ("--grad-accum-steps", 2)], "--batch-size 4 --grad-accum-steps 4"),
         ([("--batch_size=", 8), ("--accum_steps=", 5)], "--batch_size=4 --accum_steps=10"),
+        ([("train.batch_size=", 8), ("train.accum_steps=", 5)], "train.batch_size=4 train.accum_steps=10"),
         ([("--train.global_batch_size", 64), ("--train.micro_batch_size", 8)], "--train.micro_batch_size 4"),
         ([("--global-batch-size", None), ("--micro-batch-size", 8)], "--micro-batch-size 4 --global-batch-size 8"),
         ([("--eval-batch-size", 16), ("--train-batch-size", 8), ("--accum", None)], "--train-batch-size 4 --accum 2"),
@@ -133,6 +134,11 @@ class Arguments:
     grad_checkpointing: bool = False
     opt: str = "adamw"
 tyro.cli(Arguments, args=[word.replace("_", "-") for word in WORDS])
+''',
+    "omegaconf": '''
+from omegaconf import OmegaConf
+settings = OmegaConf.create({"train": {"batch_size": 8, "grad_checkpointing": False, "opt": "adamw"}})
+OmegaConf.merge(settings, OmegaConf.from_dotlist(["train.batch_size=16"]))
 ''',
     "click": '''
 import click

@@ -11,6 +11,7 @@ from coopsim.run.probes import probe
 from coopsim.run.process import ProcessReport
 from coopsim.run.records import Held, OutOfMemory, ScriptError, SizeFromData, ValueRead
 from coopsim.run.records_memory import GrowingStorages, Growth, Holder, PartPeaks, PhasePeaks
+from tests.conftest import Runner
 
 READ = ValueRead("aten._local_scalar_dense.default", "train.py:5")
 #: Functions under way: name of the file, first line, line that was running.
@@ -100,3 +101,16 @@ def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.C
     assert "Traceback" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="no figures"):
         probe.fill([Fails()], found)
+
+
+COMPILERS = r"""
+from coopsim.run.launch.inside import _first_line
+head = "Error building extension 'k'"
+text = head + ": [1/2] /usr/bin/nvcc -c k.cu -o k.o\nFAILED: k.o\nk.cu(3): error: foo is undefined\n1 error detected"
+answer([_first_line(RuntimeError(said)) for said in (text, head + ": [1/2] nvcc", "one\ntwo error: three", "")])
+"""
+
+
+def test_a_compiler_s_error_is_said_and_not_its_command(on_phantom: Runner) -> None:
+    head = "Error building extension 'k'"
+    assert on_phantom(COMPILERS) == [f"{head}: k.cu(3): error: foo is undefined", f"{head}: [1/2] nvcc", "one", ""]

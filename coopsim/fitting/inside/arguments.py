@@ -1,13 +1,15 @@
 """Watch the program's own parsers of arguments: which options there are, and what they are in this run.
 
 Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
-those of click and typer, and globals of the main module that a file of the user's sets by words `--name=value`.
+those of click and typer, settings of OmegaConf that words `name=value` change (torchtune), and globals of the main
+module that a file of the user's sets by words `--name=value`.
 """
 
 import ast
 import contextlib
 import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +31,7 @@ class Arguments:
         after_import("tyro._calling", self._see_tyro)
         for name in ("click.core", "typer._click.core"):
             after_import(name, self._see_click)
+        after_import("omegaconf.omegaconf", self._see_omegaconf)
 
     def _see_argparse(self, module: ModuleType) -> None:
         kind = module.ArgumentParser
@@ -64,6 +67,25 @@ class Arguments:
 
         module.Command.invoke = hooked(module.Command.invoke, invoked)
 
+    def _see_omegaconf(self, module: ModuleType) -> None:
+        of_words, merge = module.OmegaConf.from_dotlist, module.OmegaConf.merge
+        words: list[Any] = []  # what has been made of words
+
+        @functools.wraps(of_words)
+        def made(*args: Any, **kwargs: Any) -> Any:
+            words.append(of_words(*args, **kwargs))
+            return words[-1]
+
+        @functools.wraps(merge)
+        def merged(*configs: Any) -> Any:
+            result = merge(*configs)
+            if any(one is config for one in words for config in configs):
+                for name, value in _leaves(module.OmegaConf.to_container(result)):
+                    self._add([f"{name}="], value, "a", ())
+            return result
+
+        module.OmegaConf.from_dotlist, module.OmegaConf.merge = staticmethod(made), staticmethod(merged)
+
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum
         if not names or not isinstance(value, _PLAIN) or len(self._found) >= _MOST:
@@ -78,6 +100,15 @@ class Arguments:
             for name, value in _globals(Path(self._main)).items():
                 self._add([f"--{name}="], value, "a", ())
         return list(self._found.values())
+
+
+def _leaves(config: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested dicts with their names, joined by dots."""
+    if isinstance(config, dict):
+        for name, value in config.items():
+            yield from _leaves(value, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, config
 
 
 def _of_words(said: Any) -> Any:

@@ -65,7 +65,11 @@ def _end_with_parent() -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    """Return the line of an error that says what happened: the first, or the compiler's own after its command."""
+    rows = str(error).strip().splitlines() or [""]
+    building = re.match(r"Error (building|compiling) [^:]*(?=:)", rows[0])  # torch.utils.cpp_extension
+    reason = next((row.strip() for row in rows[1:] if "error:" in row), "") if building else ""
+    return f"{building.group()}: {reason}" if building and reason else rows[0]
 
 
 def _of_child(error: BaseException) -> ScriptError | None:

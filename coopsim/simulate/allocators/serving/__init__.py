@@ -5,11 +5,12 @@
 
 from collections.abc import Callable, Mapping
 
+from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.serving import caching, gmlake, planned, release
 from coopsim.simulate.allocators.serving.result import Result, ServingOutOfMemory
 from coopsim.trace.requests import Requests
 
-__all__ = ["SERVING", "Result", "ServingOutOfMemory"]
+__all__ = ["GRANULE", "SERVING", "Result", "ServingOutOfMemory"]
 
 _EXPANDABLE = "expandable_segments:True"
 
