@@ -68,23 +68,22 @@ class Arguments:
         module.Command.invoke = hooked(module.Command.invoke, invoked)
 
     def _see_omegaconf(self, module: ModuleType) -> None:
-        of_words, merge = module.OmegaConf.from_dotlist, module.OmegaConf.merge
+        kind = module.OmegaConf
         words: list[Any] = []  # what has been made of words
 
-        @functools.wraps(of_words)
-        def made(*args: Any, **kwargs: Any) -> Any:
+        def made(of_words: Any, *args: Any, **kwargs: Any) -> Any:
             words.append(of_words(*args, **kwargs))
             return words[-1]
 
-        @functools.wraps(merge)
-        def merged(*configs: Any) -> Any:
+        def merged(merge: Any, *configs: Any) -> Any:
             result = merge(*configs)
             if any(one is config for one in words for config in configs):
                 for name, value in _leaves(module.OmegaConf.to_container(result)):
                     self._add([f"{name}="], value, "a", ())
             return result
 
-        module.OmegaConf.from_dotlist, module.OmegaConf.merge = staticmethod(made), staticmethod(merged)
+        kind.from_dotlist = staticmethod(hooked(kind.from_dotlist, made))
+        kind.merge = staticmethod(hooked(kind.merge, merged))
 
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum
