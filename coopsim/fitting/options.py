@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 _NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _FIRST = r"(?:^|_)"
@@ -41,11 +40,6 @@ class Option:
     value: bool | int | float | str | None
     takes: str = "a"
     choices: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, found: dict[str, Any]) -> "Option":
-        """Return the option as the plugin in the script's process has reported it."""
-        return cls(tuple(found["names"]), found["value"], found["takes"], tuple(found["choices"]))
 
     @property
     def shown(self) -> str:
