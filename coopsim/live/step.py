@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from coopsim.live import device
+from coopsim.live.arena.hole import ArenaCap
 from coopsim.live.arena.library import Arena
-from coopsim.live.cap import AllocatorCap, ArenaCap, CachingCap
+from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Deciding, Following, Recording
