@@ -15,7 +15,7 @@ from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fe
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import Drawn, drawn_before, given_on
+from coopsim.live.operands import Drawn, drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage
 from coopsim.live.unseen import is_blank
@@ -213,7 +213,7 @@ class Follow:
         if residency.streams is not None and residency.streams.number() != row.entry.stream and row.entry.op >= 0:
             raise Deviation("runs on another stream")
         if row.look or mutable:
-            given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
+            given = on_device(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self.bindings.bind(row.look, given)
             if mutable:
                 self.bindings.check_changed(row, given)
@@ -243,7 +243,7 @@ class Follow:
                 storages[s].version = v
         if row.find:
             try:
-                self.bindings.bind(row.find, given_on(values.device_type, (out,)))
+                self.bindings.bind(row.find, on_device(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out

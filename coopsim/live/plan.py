@@ -6,10 +6,10 @@ value is a version of a storage's bytes, as (number of the storage, version).
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from coopsim.base.types import Action, Role
 from coopsim.live.actions import Action as PlanAction
@@ -24,16 +24,31 @@ STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
-class Entry(Protocol):
-    """A dispatched op of the recorded step. Storages are numbers of the trace; -1: one that the trace does not have."""
+@dataclass(slots=True)
+class Entry:
+    """A dispatched op of a recorded step. Storages are numbers of the trace; -1: one that the trace does not have.
+
+    func: the op, aten.add_ where gradients are added up in place for autograd. shapes: of its operands, of its results:
+    for each tensor the sizes and then the type; last, which parameters are among the operands, None if it is not known.
+    op: its number in the trace; -1 for views, and for what else the trace leaves out. stream: 0 is the device's default
+    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, what came of the op
+    (follow.RanOp); until the trace is made, the storages are objects of the ledger. In a plan file, ops and types go by
+    name.
+    """
 
     func: Any
-    shapes: Any  #: of its operands, of its results: for each tensor the sizes and then the type; last, which parameters
-    op: int  #: its number in the trace; -1 for views, and for what else the trace leaves out
-    inputs: list[int]
-    results: list[int]
-    mutable: bool
-    stream: int  #: 0: the device's default stream, others in order of appearance; of what the trace has
+    shapes: Any
+    inputs: list[Any]
+    results: list[Any]
+    op: int = -1
+    mutable: bool = False
+    stream: int = 0
+    ran: Any = field(default=None, repr=False)
+
+    def refer(self, number: Mapping[Any, int], op: int) -> None:
+        """Name storages and the op by their numbers in the trace, -1 for those that it does not have."""
+        self.op, self.ran = op, None
+        self.inputs, self.results = ([number.get(s, -1) for s in some] for some in (self.inputs, self.results))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -241,30 +242,20 @@ class TrainingSession:
 
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys that `Budget.report` describes."""
-        totals, time, last = self.totals, self.time(), self.known.last
+        time, last = self.time(), self.known.last
         took = self._pace.of(last.state.schedule) if last else []
         return {
             "budget_bytes": self.limit,
-            "steps": totals.steps,
-            "planned_steps": totals.planned_steps,
-            "peak_allocated_bytes": totals.peak_allocated_bytes,
-            "peak_reserved_bytes": totals.peak_reserved_bytes,
-            "evictions": totals.evictions,
-            "recomputes": totals.recomputes,
-            "deviations": totals.deviations,
+            **asdict(self.totals),
             "replans": self.planning.replans,
-            "device_calls": totals.device_calls,
             "predicted_overhead": time.overhead if time else None,
             "predicted_ns": time.row() if time else None,
             "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
             "prices": str(last.trace.header.get("cost_source", "")) if last else "",
             "policy": self.policy,
             "unplanned": last.state.why if last else "no step has run",
-            "deviated": totals.deviated,
             "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
             "no_arena": self.no_arena,
-            "offloads": totals.offloads,
-            "offloaded_bytes": totals.offloaded_bytes,
             "host_bytes": self.planning.offloading.area.nbytes,
             "no_offload": self.planning.offloading.why_not,
         }

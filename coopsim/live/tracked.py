@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 
+from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
 
 
@@ -113,15 +114,6 @@ class Spec:
         """A tensor of this shape, stride, offset and type on `storage`."""
         blank = torch.empty(0, dtype=self.dtype, device=storage.device)
         return blank.set_(storage, self.offset, self.size, self.stride)
-
-
-class Kept(Protocol):
-    """A call whose arguments the observer keeps, in compiled code."""
-
-    handle: int
-
-    def run(self, operands: list[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
-        """Run the call again on the storages of its operands; return those of its results, at most `most`."""
 
 
 @dataclass(slots=True, eq=False)

@@ -5,9 +5,9 @@ extensions fill what they allocate by kernels of their own, and a program may wr
 """
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils.dlpack
@@ -16,7 +16,10 @@ from coopsim.live import refused
 from coopsim.live.host.copies import bytes_of
 from coopsim.record.observe.recording import Op, Recording
 from coopsim.record.observe.storages import Storage
-from coopsim.record.observe.torch_private import DisableTorchDispatch
+from coopsim.record.observe.torch_private import DisableTorchDispatch, TorchDispatchMode
+
+if TYPE_CHECKING:
+    from coopsim.live.state import Context, State
 
 _READS = ("numpy", "data_ptr", "__dlpack__")
 _ADDRESS, _COPIES = "data_ptr", ("copy_", "_write_file")  # of storages
@@ -32,27 +35,15 @@ _OVERWRITES = {
 
 
 class Unseen:
-    """Calls back, between `watch` and `forget`, before a tensor's bytes are read past the dispatcher.
+    """Brings back what is about to be read past the dispatcher, between `watch` and `forget`.
 
-    seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`, `to_dlpack`). saved:
-    called with each tensor that an autograd function written in Python has saved, when its backward asks for it: its
-    kernels may read anything. located: called with a storage whose address is asked for. copied: called with a storage
-    that is copied or written to a file, which is done in the context that it returns. is_away: whether a storage on a
-    GPU is evicted. reduced: called with a reducer of DistributedDataParallel before each of its backward passes.
-    CUDA graphs are refused.
+    A tensor or storage whose address is asked for stays in place until the step is over. What an autograd function
+    written in Python has saved comes back when its backward asks for it: its kernels may read anything. CUDA graphs are
+    refused. state: gives the one that the step is in.
     """
 
-    def __init__(
-        self,
-        seen: Callable[[torch.Tensor], None],
-        saved: Callable[[torch.Tensor], None],
-        located: Callable[[torch.UntypedStorage], None],
-        copied: Callable[[torch.UntypedStorage], AbstractContextManager[None]],
-        is_away: Callable[[torch.UntypedStorage], bool],
-        reduced: Callable[[Any], None],
-    ) -> None:
-        self._seen, self._saved, self._located, self._copied, self._is_away = seen, saved, located, copied, is_away
-        self._reduced = reduced
+    def __init__(self, context: "Context", state: "Callable[[], State]") -> None:
+        self._context, self._state = context, state
         self._before: list[tuple[Any, str, Any]] = []
 
     def watch(self) -> None:
@@ -86,18 +77,22 @@ class Unseen:
         self._before.append((owner, name, owner.__dict__.get(name)))
         setattr(owner, name, by)
 
+    # -- what stands in for the methods ------------------------------------------------------------------------------
+
     def _reading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            self._seen(tensor)
+            if self._is_ours(tensor):
+                self._locate(tensor.untyped_storage())
             return original(tensor, *args, **kwargs)
 
         return read
 
     def _address(self, original: Callable[..., int]) -> Callable[..., int]:
         def read(storage: torch.UntypedStorage) -> int:
+            residency = self._context.residency
             if sys._getframe(1).f_globals.get("__name__") != "torch.serialization":
-                self._located(storage)
-            elif self._is_away(storage):
+                self._locate(storage)
+            elif residency.device_type == "cuda" and residency.evicted_at(storage) is not None:
                 return 0  # torch.save only compares it, and copies to the host later, one storage after the other
             return original(storage)
 
@@ -108,15 +103,21 @@ class Unseen:
             with ExitStack() as contexts:
                 for storage in args:
                     if isinstance(storage, torch.UntypedStorage):
-                        contexts.enter_context(self._copied(storage))
+                        contexts.enter_context(self._while_copied(storage))
                 return original(*args, **kwargs)
 
         return copy
 
     def _preparing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
+
         def prepare(reducer: Any, *args: Any) -> Any:
             out = original(reducer, *args)
-            self._reduced(reducer)
+            with self._in_python():
+                buckets, parameters = _compared(reducer)
+            for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
+                self._bring_back(tensor)
+            self._context.values.spilled.keep(buckets, parameters)
             return out
 
         return prepare
@@ -125,8 +126,60 @@ class Unseen:
         tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)
         for tensor in tensors:
             if tensor is not None:
-                self._saved(tensor)
+                self._bring_back(tensor)
         return tensors
+
+    # -- what they do ------------------------------------------------------------------------------------------------
+
+    def _is_ours(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type == self._context.residency.device_type and tensor.layout is torch.strided
+
+    def _bring_back(self, tensor: torch.Tensor) -> None:
+        if self._is_ours(tensor):
+            self._state().materialize(tensor.untyped_storage())
+
+    def _locate(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage, and keep it in place until the step is over, as the program knows its address."""
+        if storage.device.type == self._context.residency.device_type and storage.nbytes():
+            self._state().materialize(storage)
+            self._state().pin(storage)
+
+    @contextmanager
+    def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
+        """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
+        with self._in_python():
+            self._state().materialize(storage)
+            tracked = self._state().tracked_of(storage)
+            with tracked.in_place() if tracked is not None else nullcontext():
+                yield
+
+    @contextmanager
+    def _in_python(self) -> Iterator[None]:
+        """Let Python go on in place of the observer."""
+        self._state().fetch()
+        try:
+            yield
+        finally:
+            self._state().hand_over()
+
+
+class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Gives an op's operand in place of what the op would make."""
+
+    def __torch_dispatch__(self, _func: Any, _types: Any, args: Any = (), _kwargs: Any = None) -> Any:
+        return args[0]
+
+
+def _compared(reducer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The buckets of DistributedDataParallel's reducer, and the parameters whose gradients it compares with them.
+
+    It does so past the dispatcher, in the backward pass.
+    Not to be called from within one of its methods or hooks, which hold its lock. No other dispatch mode may be in the
+    way that runs ops before Python's do.
+    """
+    with _AsItIs():  # type: ignore[no-untyped-call]
+        buckets = reducer._get_zeros_like_grad_buckets()
+    return [bucket.buffer() for bucket in buckets], [one for bucket in buckets for one in bucket.parameters()]
 
 
 class Writers:
