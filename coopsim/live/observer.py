@@ -103,11 +103,10 @@ class Observer:
         library. ooms: as Attempts takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
-        self._lib.coopsim_ooms(self._self, ctypes.byref(ooms))
         wanted = True, True, observed.is_capped, True
         self._callbacks[:] = [at if yes else None for at, yes in zip(self._addresses, wanted, strict=True)]
         numbers = (ctypes.c_int64 * len(known))(*known)
-        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
+        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers, ctypes.byref(ooms))
 
     # What these raise, ctypes hands to sys.unraisablehook (mode.py). They write what they answer, and return nothing.
 

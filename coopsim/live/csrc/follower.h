@@ -227,7 +227,7 @@ class Follower {
     auto expected = row.look.begin();
     for (size_t i = 0; i < operands.size(); i++) {
       if (expected != row.look.end() && expected->position == static_cast<int32_t>(i)) expected++;
-      else if (cells.knows(operands[i])) return false;
+      else if (cells.find(operands[i])) return false;
     }
     return true;
   }
@@ -421,7 +421,7 @@ class Follower {
     } else if (cell.gone) {
       cell.gone = false;
       state.gone--;
-      fill(theirs.get(), storage.get());
+      swap(theirs.get(), storage.get());  // nothing is copied
     }
   }
 
