@@ -127,8 +127,8 @@ class Learner:
                 return state.planned and self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
-        """Plan a step that was recorded, if it is of a new signature."""
-        if self._known.recognise(recorder.op_log):
+        """Plan a step that was recorded, if it is of a new signature, and uses anything on the device."""
+        if self._known.recognise(recorder.op_log) or not trace.n_storages:
             return
         if step.meter is not None:
             self._planning.count_others(step.meter.others(self._ledger))

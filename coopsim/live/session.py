@@ -253,7 +253,7 @@ class TrainingSession:
             "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
             "prices": str(last.trace.header.get("cost_source", "")) if last else "",
             "policy": self.policy,
-            "unplanned": last.state.why if last else "no step has run",
+            "unplanned": last.state.why if last else "no step has used the device",
             "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
             "no_arena": self.no_arena,
             "host_bytes": self.planning.offloading.area.nbytes,

@@ -149,7 +149,8 @@ class Step:
         if planning.limit is not None:
             exits.callback(complete, self._lists.forget)
             self._lists.watch(self._decide_parts)
-        residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
+        residency = Residency(device_type, ledger, planning.offloading.area)
+        storages = TrackedStorages(torch.device("cuda", torch.cuda.current_device()) if device_type == "cuda" else None)
         if self._cap is not None:
             self._cap.set()
         #: Of a GPU's allocator, and of what is there once the cap is set.

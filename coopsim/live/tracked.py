@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 
+from coopsim.live import refused
 from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
 
@@ -187,10 +188,12 @@ class Call:
 class TrackedStorages:
     """The tracked storages of a step so far, each found by its storage.
 
-    all: in the order in which they were met, those included whose storages are gone.
+    all: in the order in which they were met, those included whose storages are gone. gpu: of the step, on which all of
+    them have to be; None on the CPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: torch.device | None = None) -> None:
+        self.gpu = gpu
         self._by_key: dict[int, TrackedStorage] = {}
         self.all: list[TrackedStorage] = []
         self._there: list[TrackedStorage] = []
@@ -201,9 +204,11 @@ class TrackedStorages:
         return tracked if tracked is not None and tracked.ref() is storage else None
 
     def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
-        """What tracks a storage with bytes, made at first sight."""
+        """What tracks a storage with bytes, made at first sight. LiveError for one on another GPU."""
         tracked = self.known(storage)
         if tracked is None:
+            if self.gpu is not None and storage.device != self.gpu:
+                refused.other_gpu(storage.device, self.gpu)
             tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
             self.all.append(tracked)
             self._there.append(tracked)
