@@ -1,9 +1,10 @@
 """The host's time of a step, per step and per op: PyTorch's own in plain steps, and what a budget adds, in one run.
 
 Kernels of the phantom GPU do nothing, so all time is the host's. Plain and planned steps take turns, some of a kind at
-a time: the first ones are left out, in which the allocator adapts to another cap, and the rest neither allocate nor
-free device memory, which is checked. Processor time: the least of all plain steps, and of the others the median over
-turns of the ratio to the plain steps of the same turn, so that what else the machine does matters little.
+a time. The first turn and the first steps of each are left out, in which the allocator adapts to another cap; the rest
+neither allocate nor free device memory, which is checked. Processor time: the least of all plain steps, and of the
+others the median over turns of the ratio to the plain steps of the same turn, so that what else the machine does
+matters little.
 
 What is added per op run again is what a budget of 35 % takes beyond one of 95 %, by the ops that it runs again beyond
 that: the op itself as PyTorch dispatches it, and its evictions. Both budgets keep the call of every op.
@@ -87,7 +88,7 @@ def measure() -> None:
         The least of the first; of the others so many times that, by the median over turns.
         """
         found: list[list[tuple[int, int]]] = [[] for _ in arounds]
-        for _ in range(ROUNDS):
+        for n in range(ROUNDS + 1):
             for i, around in enumerate(arounds):
                 turn = []
                 for k in range(AT_ONCE):
@@ -95,11 +96,12 @@ def measure() -> None:
                     for run in (context.__enter__, step, lambda: context.__exit__(None, None, None)):  # noqa: B023
                         run()
                         times.append(time.process_time_ns())
-                    if k >= LEFT_OUT:
+                    if n and k >= LEFT_OUT:
                         if device_calls() != calls:
                             sys.exit("a step that counts has allocated device memory, or freed some")
                         turn.append((times[3] - times[0], times[3] - times[2] + times[1] - times[0]))
-                found[i].append(min(turn))
+                if n:
+                    found[i].append(min(turn))
         least = min(whole for whole, _ in found[0]) / 1e6
         turns = list(zip(*found, strict=True))
         return [
@@ -149,7 +151,7 @@ def measure() -> None:
         cells = tuple(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in cells)
         print("|", " | ".join(map(str, (*cells, *[""] * (8 - len(cells))))), "|", flush=True)
 
-    print(f"{ops} ops per step\n")
+    print(f"{ops} ops per step; load of the machine: {os.getloadavg()[0]:.1f}\n")
     row(
         *("", "PyTorch's own, ms per step", "µs per op", "in a budget, ms per step", "of it beginning and end"),
         *("added per op, µs", "per op run again, µs", "beside PyTorch's own for these, µs"),

@@ -19,6 +19,10 @@ _ALLOCATORS_HELP = (
 )
 
 
+#: Programs run in a GPU's memory, traces are replayed in a budget: each option is taken for the other.
+_OTHERWISE = {"--memory": "--budget", "--budget": "--memory"}
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, and report an unknown option rather than a missing one."""
 
@@ -48,7 +52,10 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(("unrecognized arguments", "the following arguments are required")):
             known = [name for name in self._option_string_actions if name.startswith("--")]
             name = next((name for name in self._options() if not any(k.startswith(name) for k in known)), None)
-            message = message if name is None else str(unknown("option", name, known))
+            if (other := _OTHERWISE.get(name or "")) in known:
+                message = f"unknown option {name!r}; did you mean {other}?"
+            elif name is not None:
+                message = str(unknown("option", name, known))
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from coopsim.base.text import human
 from coopsim.base.types import Role
 from coopsim.cards import profiles
 from coopsim.live.observer import Observer
@@ -155,20 +156,32 @@ def is_timed(device_type: str) -> bool:
     return device_type == "cuda" and not is_phantom()
 
 
-@cache
-def ooms() -> c_int64:
-    """How often PyTorch's allocator has found no memory in this process, kept up to date.
+class Ooms:
+    """How often PyTorch's allocator has found no memory in this process: `count`, kept up to date.
 
-    Requests that no budget could serve do not count, as they fail without one, too.
+    Requests that no budget could serve do not count, as they fail without one, too. raises: whether to raise Python's
+    OutOfMemoryError there. Some of PyTorch's ops catch the allocator's own: convolutions then take another algorithm,
+    which may give other bits, and keep it for as long as the process lives.
     """
-    found = c_int64()
 
-    def ran_out(device: int, nbytes: int, _total: int, _free: int) -> None:
-        if nbytes <= torch.cuda.get_device_properties(device).total_memory:
-            found.value += 1
+    def __init__(self) -> None:
+        self.count, self.raises = c_int64(), False
+        attach_oom_observer(self._ran_out)
 
-    attach_oom_observer(ran_out)
-    return found
+    def _ran_out(self, device: int, nbytes: int, _total: int, free: int) -> None:
+        if nbytes > torch.cuda.get_device_properties(device).total_memory:
+            return
+        self.count.value += 1
+        if self.raises:
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {human(nbytes)}; the GPU has {human(free)} free"
+            )
+
+
+@cache
+def ooms() -> Ooms:
+    """The process's only one: PyTorch cannot take an observer back."""
+    return Ooms()
 
 
 def times(device_type: str) -> StepTimes | None:

@@ -35,10 +35,11 @@ class PlanningParameters:
     The project's history records no sweep of any of them.
     """
 
-    rungs: tuple[float, ...] = (0.02, 0.03, 0.04, 0.08, 0.16)
+    rungs: tuple[float, ...] = (0.02, 0.03, 0.04, 0.08, 0.16, 0.32)
     """Shares of the budget that plans on a GPU leave for what the caching allocator cannot use, one after the other,
     until steps are steady; after steps that were not, the next leaves twice as much at least. U-Net's in half its
-    memory exceed the budget by 0.1 % where they leave 2 % of it, and cost 2 points more by 8 % than by 3."""
+    memory exceed the budget by 0.1 % where they leave 2 % of it, and cost 2 points more by 8 % than by 3. Without
+    expandable segments, blocks of 8 MiB leave a fifth of each segment of 20 MiB: only the largest margin is enough."""
 
     arena_rungs: tuple[float, ...] = (0.0, 0.0025, 0.0075, 0.0175, 0.0375, 0.0775, 0.1575)
     """The same in an arena, until all requests of a plan have addresses."""
@@ -120,7 +121,8 @@ def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> 
     wanted = own + excess if excess else 2 * own
     enough = [margin for margin in margins if margin >= wanted] or margins[-1:]
     fewer = [margin for margin in reversed(margins) if margin < enough[0]] if enough else []
-    most = math.inf if latest.ran_out or excess else _lost(tried, search, p)
+    kept = (_cost(failed, search, p) for failed in tried if not (failed.ran_out or failed.excess))
+    most = math.inf if latest.ran_out or excess else min(kept)
     for margin in (*enough, *fewer):
         found = search.leaving(margin).candidate
         known = found is not None and any(_same(found.schedule, failed.candidate.schedule) for failed in tried)
@@ -129,23 +131,22 @@ def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> 
     return None
 
 
-def last(tried: tuple[Failure, ...], page_bytes: int) -> Candidate:
-    """The schedule that stays where no other is left: the cheapest by which steps kept to the budget.
+def last(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> Candidate:
+    """The schedule that stays where no other is left: by which steps kept to the budget and cost least with retries.
 
-    If they did by none, the cheapest of those that exceeded it least, by as many pages; if steps ran out of memory by
+    If they kept to it by none, that of those that exceeded it least, by as many pages; if steps ran out of memory by
     all, the one that leaves most.
     """
     if all(failed.ran_out for failed in tried):
         return max((failed.candidate for failed in tried), key=lambda candidate: candidate.margin)
+    page = p.page_bytes if search.ops else 1
     fit = (failed for failed in tried if not failed.ran_out)
-    return min(fit, key=lambda failed: (-(-failed.excess // page_bytes), failed.candidate.cost)).candidate
+    return min(fit, key=lambda failed: (-(-failed.excess // page), _cost(failed, search, p))).candidate
 
 
-def _lost(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> float:
-    """The least that steps cost by the plans by which they kept to the budget, with what they lose by retries."""
-    step_ns = max(int(search.trace.cost_ns.sum()), 1)
-    kept = (failed for failed in tried if not (failed.ran_out or failed.excess))
-    return min(failed.candidate.cost + failed.retries * p.retry_ns / step_ns for failed in kept)
+def _cost(failed: Failure, search: Search, p: PlanningParameters) -> float:
+    """What steps cost by a plan with what they lose by retries, as a multiple of a step without recomputation."""
+    return failed.candidate.cost + failed.retries * p.retry_ns / max(int(search.trace.cost_ns.sum()), 1)
 
 
 def placed(

@@ -142,7 +142,7 @@ class StepRecorder(Recorder):
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
         operands = on_device(self.device_type, (*args, *kwargs.values()))
         shapes = _shapes_of(operands)
-        self.writers.used(operands)
+        self.writers.used(operands, self._runner.is_zero)
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()

@@ -5,11 +5,13 @@ again (tracked.Call).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from coopsim.live import device, refused
+from coopsim.live.host.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
@@ -18,6 +20,9 @@ from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
 from coopsim.record.observe import effects
 from coopsim.record.observe.describe import COLLECTIVES
+from coopsim.record.observe.torch_private import DisableTorchDispatch
+
+_ANY = torch.ops.aten.any.default
 
 
 class Ran(NamedTuple):
@@ -43,7 +48,7 @@ class OpRunner:
         self._residency, self._storages, self._room = residency, storages, room
         self._values, self._meter = values, meter
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
-        self._now = 0  # number of ops so far
+        self._now = self._before = 0  # number of ops so far; bytes allocated when the latest try of an op began
         self._keeps = False
         self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
 
@@ -81,12 +86,11 @@ class OpRunner:
         call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
         if residency.streams is not None:
             residency.streams.use(storages)
-        before = self._meter.start() if self._meter is not None else 0
-        out = values.attempt(func, execute, protected, states)
+        out = values.attempt(func, partial(self._metered, execute), protected, states)
         if any((storage := t.ref()) is not None and storage.nbytes() != t.nbytes for t in storages):
             refused.resized()
         results = [self._storages.of_tensor(tensor) for tensor in on_device(device_type, (out,))]
-        workspace = self._workspace(func, before)
+        workspace = self._workspace(func)
         created = [t for t in dict.fromkeys(results) if t is not None and t not in storages and not t.touched]
         if residency.streams is not None:
             residency.streams.made(created)
@@ -99,6 +103,15 @@ class OpRunner:
         makes = call is not None and (call.writes or (created and is_blank(func)))
         return Ran(out, inputs, results, call if makes else None, workspace)
 
+    def is_zero(self, tensor: torch.Tensor) -> bool:
+        """Whether all bytes of a tensor's storage are zero. It comes back, if it is on the host."""
+        tracked, values = self._storages.of_tensor(tensor), self._values
+        if tracked is None:
+            return True
+        values.materialize([(tracked, tracked.version)], {tracked})
+        with DisableTorchDispatch():
+            return not values.attempt(_ANY, lambda: bool(bytes_of(tensor.untyped_storage()).any()), {tracked})
+
     def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
         """Enter what a call has made."""
         # An op that makes something changes what it did not make on the side, as batch norm does its statistics.
@@ -109,11 +122,16 @@ class OpRunner:
         call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 
-    def _workspace(self, func: Any, before: int) -> int:
-        """The bytes that an op took and gave back while it ran. before: allocated when it began."""
+    def _metered(self, execute: Callable[[], Any]) -> Any:
+        """Run an op once. What it takes counts from here: the try before it may have begun with more on the device."""
+        self._before = self._meter.start() if self._meter is not None else 0
+        return execute()
+
+    def _workspace(self, func: Any) -> int:
+        """The bytes that an op took and gave back while it ran."""
         if self._meter is None:
             return 0
-        found = max(self._meter.peak() - max(before, self._meter.now()), 0)
+        found = max(self._meter.peak() - max(self._before, self._meter.now()), 0)
         self._workspaces[func] = max(self._workspaces.get(func, 0), found)
         return found
 

@@ -91,7 +91,7 @@ def save(plan: PlanFile, path: str | Path) -> None:
             rows = [_row(entry) for entry in signature.op_log]
             _put(archive, f"{i}/tape.json", json.dumps(rows, separators=(",", ":")).encode())
             if signature.state.schedule is not None:
-                schedules.save(signature.state.schedule, file)
+                schedules.save(signature.state.schedule.without_times(), file)
                 _put(archive, f"{i}/schedule.parquet", file.read_bytes())
 
 

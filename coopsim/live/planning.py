@@ -248,10 +248,10 @@ class Planning:
     def _climb(self, signature: Signature, state: OnTrial | Valid | Last, failure: Failure) -> None:
         """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried."""
         tried = (*state.tried, failure)
-        candidate = ladder.climb(tried, self._search(signature), self._parameters)
+        search = self._search(signature)
+        candidate = ladder.climb(tried, search, self._parameters)
         self.replans += candidate is not None
-        page = self._parameters.page_bytes if self.on_gpu else 1
-        chosen = self._with_plan(signature, candidate or ladder.last(tried, page))
+        chosen = self._with_plan(signature, candidate or ladder.last(tried, search, self._parameters))
         if isinstance(chosen, str):
             self._move(signature, NoPlan(chosen))
         else:

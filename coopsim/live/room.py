@@ -212,13 +212,12 @@ class Attempts:
                 del out
                 failure = self._caught(func)
             except Exception as error:
-                ran_out = isinstance(error, torch.OutOfMemoryError)
-                caught = not ran_out and self._ooms.value != before
-                if not ran_out and not caught:
+                ran_out = _ran_out(error)
+                if not ran_out and self._ooms.value == before:
                     if drawn is not None and TRAP in str(error):  # the caller brings back what it reads
                         drawn.restore()
                     raise
-                failure = self._caught(func) if caught else error
+                failure = _known(error) if ran_out else self._caught(func)
                 _clear(error)
             if drawn is not None:
                 drawn.restore()
@@ -234,6 +233,17 @@ class Attempts:
         if repeats(func) is not Repeats.ALWAYS:
             raise LiveError(f"{func} found no memory, went on, and changed its operands: it cannot be run again")
         return torch.OutOfMemoryError("CUDA out of memory. The op caught this, and would have gone on another way")
+
+
+def _ran_out(error: Exception) -> bool:
+    """Whether an op found no room, as PyTorch says it, or an arena (library.RAISES)."""
+    raised = type(error) is RuntimeError and str(error).startswith("CUDA out of memory")
+    return raised or isinstance(error, torch.OutOfMemoryError)
+
+
+def _known(error: Exception) -> Exception:
+    """The error that programs know for that."""
+    return error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
 
 
 def _clear(error: BaseException | None) -> None:

@@ -260,7 +260,7 @@ class Step:
     def _ooms(self) -> c_int64:
         if self._arena is not None:
             return self._arena.ooms
-        return device.ooms() if self._device_type == "cuda" else c_int64()
+        return device.ooms().count if self._device_type == "cuda" else c_int64()
 
     def _first_state(self, start: Start) -> State:
         context, first = self._context, next(iter(start.candidates), None)

@@ -215,8 +215,11 @@ class TrackedStorages:
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
-        """What tracks a tensor's storage, made at first sight; None if it has no bytes."""
-        storage = tensor.untyped_storage()
+        """What tracks a tensor's storage, made at first sight; None if it has no bytes, or no storage."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a sparse tensor, or one within a transform of torch.func
+            return None
         return self.of(storage) if storage.nbytes() else None
 
     def adopt(self, storages: Iterable[TrackedStorage]) -> None:

@@ -13,10 +13,9 @@ import torch
 import torch.utils.dlpack
 
 from coopsim.live import refused
-from coopsim.live.host.copies import bytes_of
 from coopsim.record.observe.recording import Op, Recording
 from coopsim.record.observe.storages import Storage
-from coopsim.record.observe.torch_private import DisableTorchDispatch, TorchDispatchMode
+from coopsim.record.observe.torch_private import TorchDispatchMode
 
 if TYPE_CHECKING:
     from coopsim.live.state import Context, State
@@ -195,15 +194,14 @@ class Writers:
         if storage._cdata in self._made:
             self._written.add(self._made[storage._cdata])
 
-    def used(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Look whether what was made as zeros still is when an op uses it first."""
+    def used(self, tensors: Iterable[torch.Tensor], is_zero: Callable[[torch.Tensor], bool]) -> None:
+        """Look whether what was made as zeros still is when an op uses it first. is_zero: whether a storage is."""
         for tensor in tensors if self._zeros else ():
             storage = tensor.untyped_storage()
             if storage._cdata in self._zeros:
                 self._zeros.discard(storage._cdata)
-                with DisableTorchDispatch():
-                    if bool(bytes_of(storage).any()):
-                        self.located(storage)
+                if not is_zero(tensor):
+                    self.located(storage)
 
     def made(self, name: str, results: Iterable[tuple[torch.Tensor, Storage | None]]) -> None:
         """Note what an op of this name has made."""

@@ -5,7 +5,7 @@ import hashlib
 import heapq
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,9 +102,12 @@ class Schedule:
         h = hashlib.blake2b(digest_size=16)
         for name in ("action", *COLUMNS):
             h.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        header = {key: value for key, value in self.header.items() if key not in _NOT_CONTENT}
-        h.update(json.dumps(header, sort_keys=True).encode())
+        h.update(json.dumps(self.without_times().header, sort_keys=True).encode())
         return "blake2b:" + h.hexdigest()
+
+    def without_times(self) -> "Schedule":
+        """The same schedule without times of this machine in its header, so that equal ones give equal files."""
+        return replace(self, header={key: value for key, value in self.header.items() if key not in _NOT_CONTENT})
 
     def __eq__(self, other: object) -> bool:
         """Whether rows and headers are the same, but for times of this machine."""

@@ -41,6 +41,7 @@ def compare(model: str, folder: Path) -> dict[str, Any]:
         "peak_reserved_bytes": [first["peak_reserved_bytes"], free["reserved_bytes.peak"]],
         "peak_allocated_bytes": [first["peak_allocated_bytes"], free["allocated_bytes.peak"]],
         "smallest_bytes": [measured["smallest_bytes"], smallest(requests, torch, found.conf, driver=CUDA)],
+        "ooms": measured["confirmed"][0].get("ooms"),  # on the smallest device; runs before 2026-11-28 have none
         "confirmed": [t["fits"] for t in measured["confirmed"]],
         "left_bytes": max(t["left_bytes"] for t in measured["tries"]),
     }

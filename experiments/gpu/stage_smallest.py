@@ -50,6 +50,7 @@ def attempt(model: str, batch: int | None, limit: int | None, *, history: bool =
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else memory_fraction(limit, total))
     torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()["num_ooms"]
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
     if history:
@@ -68,6 +69,7 @@ def attempt(model: str, batch: int | None, limit: int | None, *, history: bool =
     return {
         "limit_bytes": limit,
         "fits": fits,
+        "ooms": stats["num_ooms"] - before,  # a convolution that finds no memory tries an algorithm that needs less
         "left_bytes": left,
         "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
         "peak_allocated_bytes": stats["allocated_bytes.all.peak"],

@@ -96,12 +96,17 @@ def serve() -> None:
             if child == 0:
                 try:
                     inside(*json.loads(line), folder)
+                except BaseException:
+                    Path(folder, "fault").write_text(traceback.format_exc(), encoding="utf-8")
                 finally:
                     os._exit(0)
             _, status = os.waitpid(child, 0)
-            report, said = Path(folder, "report"), Path(folder, "said").read_text(encoding="utf-8", errors="replace")
-            last = [line for line in said.splitlines() if line.strip()][-1:]
-            ended = {"why": f"ended by {status}: {''.join(last)}"}
+            report, said, fault = (Path(folder, name) for name in ("report", "said", "fault"))
+            if fault.exists():  # of this file, and no figure of the script's
+                print(json.dumps({"fault": fault.read_text(encoding="utf-8")}), file=out, flush=True)
+                continue
+            last = [line for line in said.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            ended = {"why": f"ended by {os.waitstatus_to_exitcode(status)}: {''.join(last[-1:])}"}
             print(report.read_text(encoding="utf-8") if report.exists() else json.dumps(ended), file=out, flush=True)
 
 
@@ -169,11 +174,13 @@ class Server:
         )
 
     def ran(self, file: Path, arguments: tuple[str, ...], told: Row) -> Row:
-        """What a run took."""
+        """What a run took. RuntimeError if it is not the script that failed, but this file."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         print(json.dumps([str(file), list(arguments), told]), file=self._child.stdin, flush=True)
         found: Row = json.loads(self._child.stdout.readline())
+        if "fault" in found:
+            raise RuntimeError(found["fault"])
         return found
 
 
@@ -202,13 +209,12 @@ def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int)
     """In this budget, and once more if steps by plan call the driver to the end."""
     with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
         kept = Path(folder, "kept")
-        told: Row = {"memory": f"{memory // MIB}MiB", "cache": str(kept)}
+        told: Row = {"memory": f"{memory // MIB}MiB", "plan": str(kept), "own": True}
         row = figures(server.ran(file, arguments, told), memory)
         if not row.get("calls_last") or row["why"] or not kept.exists():
             return row
         steady = plan_file.load(kept).header.steady
-        told |= {"cached": True} if steady else {"arena_bytes": memory}
-        then = figures(server.ran(file, arguments, told), memory)
+        then = figures(server.ran(file, arguments, told if steady else told | {"arena_bytes": memory}), memory)
     if not then.get("planned_steps"):
         then["calls_last"] = None  # no step shows it
     keys = {"calls_last": "calls", "later": "later", "predicted_overhead": "overhead", "why": "why"}

@@ -107,6 +107,8 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("replai", "good.parquet"), 2, "unknown verb 'replai'; did you mean replay?"),
     ((), 2, "the following arguments are required: VERB"),
     (("fit", "--gpus", "t4", "--", "a.py", "--x"), 2, "coopsim fit: unknown option '--gpus'; did you mean --gpu?"),
+    (("replay", "good.parquet", "--memory", "50%"), 2, "unknown option '--memory'; did you mean --budget?"),
+    (("fit", "--budget", "5GiB", "--", "a.py"), 2, "unknown option '--budget'; did you mean --memory?"),
     (("replay", "good.parquet", *REPLAY, "--jsn"), 2, "coopsim replay: unknown option '--jsn'; did you mean --json?"),
     (("replay", "good.parquet", *REPLAY, "coop"), 2, "unrecognized arguments: coop"),
     # budgets and numbers

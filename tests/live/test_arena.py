@@ -74,7 +74,7 @@ d = take(512) - BASE  # its place is taken
 empty = [take(0) for _ in range(3)]
 give(empty[0])
 again = take(0) == empty[0]
-arena.may_grow(yes=True)
+arena.when_full(library.GROWS)
 for block in [take(SIZE) for _ in range(2)][:1]:
     give(block)
 calls = [device._calls(library.stats(HOST)), arena.stats.outside]
@@ -115,3 +115,21 @@ def test_room_is_left_for_what_comes_and_stays() -> None:
     for (a, n, start, until), (b, m, late, _) in combinations(blocks, 2):
         assert a >= 512 or n == 0
         assert late >= until or start > late or a + n <= b or b + m <= a
+
+
+LACKS = """
+import torch
+from coopsim.live.arena.library import FAILS, RAISES
+from tests.live.in_arena import serve_cpu
+arena, found = serve_cpu(1 << 20), []
+for how in (FAILS, RAISES, FAILS):
+    arena.when_full(how)
+    try: torch.empty(2 << 20, dtype=torch.uint8)
+    except RuntimeError as error: found.append([type(error).__name__, str(error)[:18]])
+answer(found)
+"""
+
+
+def test_within_a_step_the_error_of_a_full_arena_is_none_that_ops_catch(child: Runner) -> None:
+    kinds = ["OutOfMemoryError", "RuntimeError", "OutOfMemoryError"]
+    assert child(LACKS) == [[kind, "CUDA out of memory"] for kind in kinds]

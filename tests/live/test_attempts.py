@@ -136,9 +136,36 @@ def test_an_op_that_catches_that_there_is_no_memory_is_run_again(child: Runner, 
 
 
 def test_errors_that_are_not_counted_show(child: Runner) -> None:
-    plant = "import ctypes\nfrom coopsim.live import device\ndevice.ooms = ctypes.c_int64\n"
+    plant = "from coopsim.live import device\ndevice.Ooms._ran_out = lambda *_: None\n"
     caught, taken, _ = child(plant + CAUGHT.replace("if layer == 5: raise", "if False: raise"))
     assert 0 < taken <= caught
+
+
+WORKSPACE = """
+import torch
+import coopsim.live
+MB = 1 << 20
+def inside(memory):
+    layers = torch.nn.Sequential(*(m for _ in range(4) for m in (torch.nn.Linear(256, 256), torch.nn.ELU()))).cuda()
+    opt = torch.optim.SGD(layers.parameters(), 0.1)
+    x, budget = torch.zeros(8192, 256, device="cuda"), coopsim.live.Budget(memory)
+    for _ in range(2):
+        with budget.step():
+            torch.nn.functional.binary_cross_entropy_with_logits(layers(x), x).backward()
+            opt.step(); opt.zero_grad()
+    trace = budget.session.known.last.trace
+    return [sum(row) // MB for row, name in zip(trace.temporaries.rows(), trace.name) if "cross_entropy" in name], \\
+        budget.report()["offloads"]
+answer([inside("1GiB"), inside("120MiB")])
+"""
+
+
+def test_what_an_op_takes_inside_is_that_of_the_try_that_succeeded(child: Runner) -> None:
+    """And not less for what was sent to the host between its tries: plans would leave too little room for it."""
+    (plain, _), (tight, sent) = child(WORKSPACE)
+    assert sent > 0
+    assert tight == plain
+    assert plain[0] > 8
 
 
 IN_PLACE = """
@@ -188,3 +215,34 @@ with budget.step():
     except torch.OutOfMemoryError: answer(str(budget.session.failure))
 """
     assert child(text + says) == "mine.noisy.default: out of memory, and nothing more can go to the host"
+
+
+CONVOLUTIONS = """
+import gc, torch, coopsim.live
+from torch import nn
+def peak(memory=None):
+    gc.collect()
+    torch.cuda.empty_cache()
+    net = nn.Sequential(*(m for _ in range(8) for m in (nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()))).cuda()
+    opt, x = torch.optim.SGD(net.parameters(), 0.1), torch.zeros(32, 64, 64, 64, device="cuda")
+    budget = coopsim.live.Budget(memory) if memory else None
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(5):
+        if budget: budget.session.begin()
+        net(x).mean().backward(); opt.step(); opt.zero_grad()
+        if budget: budget.session.end()
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), budget and budget.report()
+before, reserved, _ = peak()
+report = peak(f"{reserved * 7 // 10}B")[2]
+ooms = torch.cuda.memory_stats()["num_ooms"]
+answer([before, peak()[0], ooms, report])
+"""
+
+
+def test_convolutions_keep_the_algorithm_that_they_take_without_a_budget(on_phantom: Runner) -> None:
+    """PyTorch keeps for good what it takes where memory lacks; its workspace tells which it is."""
+    before, after, ooms, report = on_phantom(CONVOLUTIONS, card="h100-80gb", COOPSIM_PHANTOM_WORKSPACES="1")
+    assert ooms > 0
+    assert after == before
+    assert report["planned_steps"] >= 2
+    assert report["peak_reserved_bytes"] <= 1.02 * report["budget_bytes"]

@@ -54,6 +54,18 @@ def test_what_was_written_is_read(file: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == file.read_bytes()
 
 
+def test_how_long_planning_took_is_not_in_it(file: Path, tmp_path: Path) -> None:
+    """The same plans give the same bytes."""
+    found, again = small(), tmp_path / "again.plan"
+    candidate = found.signatures[0].state.candidate
+    assert isinstance(candidate, Candidate)
+    took = candidate.schedule.header | {"search_ns": 123, "planning_ns": 456}
+    slower = replace(candidate, schedule=replace(candidate.schedule, header=took))
+    found.signatures[0].move_on(NoPlan(candidate=slower))
+    plan_file.save(found, again)
+    assert again.read_bytes() == file.read_bytes()
+
+
 def changed(file: Path, **members: Callable[[Any], Any]) -> None:
     """Write a file again, with some members (their dots as _) made anew from what they hold, as JSON."""
     with zipfile.ZipFile(file) as archive:

@@ -93,6 +93,14 @@ def test_where_steps_are_steady_by_no_plan_the_cheapest_that_kept_to_the_budget_
     assert margins(found) == [0] * 4 + [0.02] * 4 + [0.04] * 4 + [0.08] * 4 + [0.16] * 4 + [0] * 20
 
 
+def test_of_plans_that_all_have_retries_the_one_stays_that_costs_least_with_them(child: Runner) -> None:
+    """By plans that leave little, a step gives back the allocator's cache four times; by others twice."""
+    retries = "lambda margin: 4 if margin < 0.1 else 2"
+    found, validated, stays = child(REPLAN + f"answer(replanned(lambda m: 1, {retries}, 40, 8, 1.3, retry_ns=1e18))")
+    assert (validated, stays) == (True, True)
+    assert margins(found)[-1] == 0.16
+
+
 def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
     found, validated, _ = child(REPLAN + STEADY.format(1, 1, 0.0))
     assert validated

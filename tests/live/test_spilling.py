@@ -57,6 +57,29 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
     assert child(IMPORT + text)
 
 
+ZEROS = """
+import torch
+import coopsim.live
+MB, budget = 1 << 20, coopsim.live.Budget("100MiB")
+weight = torch.ones(2 * MB, device="cuda", requires_grad=True)
+with budget.step():
+    zeros = torch.zeros(8 * MB, device="cuda")
+    for _ in range(4):
+        made = torch.ones(8 * MB, device="cuda")
+        made.mul_(2)
+    sent = budget.session._running.residency.spills
+    (zeros[: 2 * MB] * weight).sum().backward()
+answer([sent, budget.report()["steps"]])
+"""
+
+
+def test_zeros_that_were_sent_before_their_first_use_come_back(child: Runner) -> None:
+    """To be looked at, whether nobody has written to them past the dispatcher."""
+    sent, steps = child(ZEROS)
+    assert sent > 0
+    assert steps == 1
+
+
 MADE = """
 def left(*evicted):
     for tensor in evicted: step.evict(tensor)

@@ -25,6 +25,17 @@ answer([again, [storages.known(one) is None for one in reused], len(storages.all
     assert (n, freed) == (1, True)
 
 
+def test_a_tensor_without_a_storage_has_none(child: Runner) -> None:
+    """As those that a transform of torch.func wraps, which any list of the program's tensors may have."""
+    text = """
+storages, found = TrackedStorages(), []
+torch.func.grad(lambda x: (found.append(storages.of_tensor(x)), x.sum())[1])(torch.ones(4))
+found.append(storages.of_tensor(torch.eye(4).to_sparse()))
+answer(found)
+"""
+    assert child(IMPORT + text) == [None, None]
+
+
 def test_cells_of_a_plan_are_taken_over(child: Runner) -> None:
     """All are of the step; those whose storage exists are found by it, and there, with no other of that storage."""
     text = """

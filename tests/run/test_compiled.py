@@ -97,6 +97,31 @@ def test_out_of_memory_in_compiled_code_names_the_line() -> None:
     assert failed["held_bytes"]["parameter"] == 4 * (256 * 512 + 512 + 2 * 512 + 512 * 256 + 256)
 
 
+@pytest.mark.slow
+@inductor
+def test_kinds_at_a_peak_between_kernels(tmp_path: Path) -> None:
+    """Buffers that only kernels write to, with gradients of an earlier pass: nearly nothing is "other"."""
+    (tmp_path / "train.py").write_text(
+        """
+import torch
+from torch.nn import functional as F
+head = torch.nn.Linear(256, 8192, bias=False).cuda()
+optimizer = torch.optim.AdamW(head.parameters())
+loss = torch.compile(lambda x, y: F.cross_entropy(F.gelu(head(x)).float(), y))
+for i in range(6):
+    x = torch.randn(4096, 256, device="cuda")
+    loss(x, torch.randint(8192, (4096,), device="cuda")).backward()
+    if i % 2:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    )
+    report, _ = report_of("--", tmp_path / "train.py")
+    kinds, weights = report["peak_by_kind"], 256 * 8192 * 4
+    assert [kinds[name] for name in ("parameters", "gradients")] == [weights, weights]
+    assert kinds["other"] < 0.02 * report["peak_allocated_bytes"]
+
+
 @inductor
 def test_a_hand_written_kernel_is_tuned_and_runs(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(

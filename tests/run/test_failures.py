@@ -46,6 +46,20 @@ def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: l
     assert said(error, functions) == f"train.py:7: {error}"
 
 
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "subprocess.CalledProcessError: Command '['python', 'child.py']' returned non-zero exit status 1.",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1",
+    ],
+)
+def test_the_child_s_reason_is_said_and_not_its_parent_s(lost: str) -> None:
+    reports = [ProcessReport(error=ScriptError(f"{i}.py:1", text, ())) for i, text in enumerate([lost, "KeyError: 1"])]
+    with pytest.raises(CoopsimError, match=r"^1.py:1: KeyError: 1$"):
+        failures.explain(Script(("train.py",)), 1, reports)
+
+
 def test_a_report_crosses_to_the_parent_as_it_is() -> None:
     held = [Held("activation", "aten.mm.default", "Net", 1, 9)]
     out = OutOfMemory("a.py:1", "aten.mm.default", "Net", "forward", 2, 1, 2, 3, 4, 5, {"other": 2}, held)

@@ -32,21 +32,15 @@ class BlockMeter:
         models.on_first_call.append(self._meet)
         models.around.append(lambda *_: self._inside.clear())  # blocks that raised an error are still in it
         hooks.register_module_forward_pre_hook(self._enter)
-        hooks.register_module_forward_hook(self._leave)
+        # None of the blocks' own hooks, which a script that copies or saves its model would take along.
+        hooks.register_module_forward_hook(self._leave, with_kwargs=True)
 
     def _meet(self, _: int, model: nn.Module) -> None:
         levels = repeated(model)
         self._names.append(levels)
         self._by_name.append({name: model.get_submodule(name) for names in levels for name in names})
         for block in self._by_name[-1].values():
-            if id(block) not in self._kept:  # else another model shares it
-                block.register_forward_pre_hook(self._given, with_kwargs=True)
             self._kept.setdefault(id(block), 0)
-
-    def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        named = any(kwargs.get(name) is not None for name in _CACHES)
-        if named or any(type(value).__module__ == "transformers.cache_utils" for value in args):
-            self._cached.add(id(module))
 
     def _enter(self, module: nn.Module, _: Any) -> None:
         if id(module) in self._kept:
@@ -61,7 +55,11 @@ class BlockMeter:
             tally[0] += cost
             tally[1] += nbytes
 
-    def _leave(self, module: nn.Module, _: Any, result: Any) -> None:
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if id(module) in self._kept:
+            named = any(kwargs.get(name) is not None for name in _CACHES)
+            if named or any(type(value).__module__ == "transformers.cache_utils" for value in args):
+                self._cached.add(id(module))
         if not self._inside or self._inside[-1][0] != id(module):
             return
         _, before = self._inside.pop()

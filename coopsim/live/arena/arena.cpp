@@ -114,7 +114,7 @@ class Arena {
  public:
   Stats stats{};
   int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
-  bool may_grow = false;
+  int when_full = 0;  // 0: PyTorch's error, 1: memory outside, 2: an error that no op catches, unlike PyTorch's
   Plan plan;
   int64_t next = -1;  // where the next request goes, if it is free; -1: nobody said
 
@@ -145,7 +145,7 @@ class Arena {
   // More than was reserved: for an op that cannot be run again.
   void* take_outside(int64_t asked) {
     void* found = nullptr;
-    if (!may_grow) return nullptr;
+    if (when_full != 1) return nullptr;
     if (device_ == HOST)
       found = std::aligned_alloc(GRANULE, static_cast<size_t>(round_up(asked)));
     else if (cuda("cudaMalloc", &found, static_cast<size_t>(asked)))
@@ -379,9 +379,11 @@ void* take(int64_t bytes, int device, Stream stream) {
     arena.stats.wanted = round_up(bytes);
     const int64_t left = arena.stats.size - (arena.stats.allocated - arena.stats.outside);
     const std::string where = device == HOST ? "the CPU" : "GPU " + std::to_string(device);
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
-                     human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
-                     human(arena.largest()), " of them side by side");
+    const std::string text = c10::str("CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
+                                      human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
+                                      human(arena.largest()), " of them side by side");
+    TORCH_CHECK(arena.when_full != 2, text);
+    TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   return found;
 }
@@ -470,7 +472,7 @@ void coopsim_arena_reset_peaks(int device) {
 
 void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
 void coopsim_arena_next(int device, int64_t offset) { arena_of(device).next = offset; }
-void coopsim_arena_may_grow(int device, int yes) { arena_of(device).may_grow = yes != 0; }
+void coopsim_arena_when_full(int device, int how) { arena_of(device).when_full = how; }
 
 void coopsim_arena_log(int device) {
   std::lock_guard<std::mutex> lock(mutex);

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import torch
 
-from coopsim.live.arena.library import Arena
+from coopsim.live.arena.library import FAILS, GROWS, RAISES, Arena
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
@@ -108,8 +108,11 @@ class ArenaCap:
         self._grows = False
 
     def set(self) -> None:
-        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step."""
-        self._arena.may_grow(yes=self._grows)
+        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step.
+
+        No op can catch that there was no room in it (device.Ooms).
+        """
+        self._arena.when_full(GROWS if self._grows else RAISES)
 
     def higher(self, _most: int | None = None) -> bool:
         """Let the rest of the step take from the GPU what finds no room in the arena.
@@ -124,12 +127,12 @@ class ArenaCap:
 
     def lift(self) -> None:
         """Let requests that find no room in the arena be served from the rest of the GPU, until `set` is called."""
-        self._arena.may_grow(yes=True)
+        self._arena.when_full(GROWS)
 
     def end(self) -> None:
         """End the step: undo `higher`, so that the next one begins within the reservation."""
         self._grows = False
-        self.set()
+        self._arena.when_full(FAILS)
 
     def exceeded(self, _limit: int) -> bool:
         """Whether blocks lie outside the reservation, and so beyond the budget; the argument is not used."""

@@ -21,6 +21,9 @@ ARENA = Extension("arena", "coopsim.live.arena", ["arena.cpp"], ["-lc10", "-ldl"
 
 
 HOST = 64  #: the number of the arena that lies in the host's memory
+#: What becomes of requests that find no room: PyTorch's OutOfMemoryError; memory beyond the reservation; an error that
+#: no op of PyTorch's catches, RuntimeError in Python.
+FAILS, GROWS, RAISES = 0, 1, 2
 FIRST_FIT, BEST_FIT = 0, 1  #: placement from the low end, for what stays; and from the high end
 _BYTES = ("allocated", "reserved", "active", "requested", "inactive_split")
 _COUNTS = ("allocation", "segment", "active", "inactive_split")
@@ -90,13 +93,13 @@ class Arena:
         if self._given is None:
             self._device = torch.cuda.current_device()
         self.zone(BEST_FIT)
-        self.may_grow(yes=False)
+        self.when_full(FAILS)
 
     def end(self) -> None:
         """End a step: from now on place requests from the low end, as they may stay, by no plan, and do not grow."""
         self.unfollow()
         self.zone(FIRST_FIT)
-        self.may_grow(yes=False)
+        self.when_full(FAILS)
 
     @property
     def stats(self) -> Any:
@@ -116,9 +119,9 @@ class Arena:
         """Set how requests are placed that no plan has: FIRST_FIT or BEST_FIT."""
         self._lib.coopsim_arena_zone(self._device, how)
 
-    def may_grow(self, *, yes: bool) -> None:
-        """Allow or forbid memory beyond the reservation, for requests that find no room in it."""
-        self._lib.coopsim_arena_may_grow(self._device, int(yes))
+    def when_full(self, how: int) -> None:
+        """Set what becomes of requests that find no room: FAILS, GROWS or RAISES."""
+        self._lib.coopsim_arena_when_full(self._device, how)
 
     def put_next(self, offset: int) -> None:
         """Place the next request at `offset`, if that range is free; -1 cancels this."""

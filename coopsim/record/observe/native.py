@@ -108,7 +108,8 @@ class NativeLedger:
         return [self._storage(entry) for entry in self._entries(self._library.alive) if not entry.known & _TOUCHED]
 
     def look_at_peak(self) -> None:
-        """Do nothing: the library looks at the bytes after each op itself."""
+        """Update the maximum of live bytes; the library does so itself after each op."""
+        self._library.look_at_peak()
 
     def catch_up(self) -> None:
         """Poll the library for storages freed since the last call, and tell the recording of each that Python knows."""

@@ -81,6 +81,7 @@ class Recorder(Interposed):
         if storage is not None:
             storage.pending = True
             self.device.clear(buffer)
+            self.ledger.look_at_peak()  # no op may follow while it is alive
 
     def resize(self, untyped: torch.UntypedStorage, resize: Callable[[], Any]) -> Any:
         """Call `resize`, which resizes a storage without an op, and return its result. FSDP1 frees layers in this way.

@@ -49,7 +49,9 @@ def explain(script: Script, code: int, reports: list[ProcessReport]) -> None:
             raise CaptureError(f"watching {script.title} failed: {report.failure}")
     if code == 0:
         return
-    report = next((report for report in reports if report.error), ProcessReport())
+    failed = [report for report in reports if report.error]
+    own = [report for report in failed if report.error and not _OF_A_CHILD.match(report.error.error)]
+    report = next(iter(own or failed), ProcessReport())
     error = report.error
     if error is None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -89,6 +91,11 @@ _OF_VALUES = re.compile(
 _OF_SHAPES = re.compile(
     r"must match the size|shapes? .*(cannot be|mismatch|invalid)|same device|dtype|can't allocate|not implemented|"
     r"CUDA error|requires? grad|backward through the graph|state_dict|does not require"
+)
+
+#: Errors of a process whose child failed, which has the reason.
+_OF_A_CHILD = re.compile(
+    r"(\w+\.)*(CalledProcessError|ChildFailedError|ProcessRaisedException|ProcessExitedException)\b"
 )
 
 #: Exit codes of a process that was killed (SIGKILL), or whose child was.

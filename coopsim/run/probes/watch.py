@@ -106,7 +106,7 @@ class Watch:
     def watch_dynamo(self) -> None:
         """Start to watch torch.compile; to be called once, when torch._dynamo has been imported."""
         self.compilation.watch()
-        if self._traced:
+        if self._watched:
             inductor.watch_buffers(self.recorder)
 
     def watch_kernels(self) -> None:

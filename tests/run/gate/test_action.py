@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -74,22 +73,17 @@ def test_its_steps_one_by_one(tmp_path: Path) -> None:
         (repository / name).write_text(SCRIPT)
     installed = run("Install", repository, temp)
     assert installed.returncode == 0, installed.stderr
-    began = time.monotonic()
-    assert run("Install", repository, temp).returncode == 0
-    assert time.monotonic() - began < 5  # nothing is installed again
     coopsim = temp / "coopsim" / "bin" / "coopsim"
+    was = coopsim.stat().st_mtime_ns
+    assert run("Install", repository, temp).returncode == 0
+    assert coopsim.stat().st_mtime_ns == was  # nothing is installed again
     for name in SCRIPTS:
         command = [coopsim, "phantom", "run", "--gpu", "rtx-3060", "--baseline", "peaks.json", "--update", "--"]
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         assert subprocess.run([*command, "python", name], cwd=repository, env=env, check=False).returncode == 0
-    times = []
     for name in SCRIPTS:
-        began = time.monotonic()
         gate = run("Gate", repository, temp, command=f"python {name}", baseline="peaks.json", max_memory="2GiB")
-        times.append(time.monotonic() - began)
         assert gate.returncode == 0, gate.stdout + gate.stderr
-    sys.stderr.write(f"warm gates: {', '.join(f'{t:.1f} s' for t in times)}\n")
-    assert max(times) < 60
 
     grown = repository / "evaluate.py"
     grown.write_text(SCRIPT.replace("    y = model(x)\n", f"    y = model(x)\n{KEEPS}"))

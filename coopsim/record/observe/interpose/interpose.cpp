@@ -108,6 +108,7 @@ int64_t coopsim_of_storage(StorageImpl* storage, Entry* out) {
   *out = *entry;
   return entry->serial;
 }
+void coopsim_look_at_peak() { native().ledger.look_at_peak(); }
 // These return how many storages there are, and write the first `room` of them.
 int64_t coopsim_alive(Entry* out, int64_t room) { return copy(native().ledger.alive(TO_PYTHON), out, room); }
 int64_t coopsim_at_most(Entry* out, int64_t room) { return copy(native().ledger.at_most(), out, room); }

@@ -93,6 +93,7 @@ _FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "account": ([], ctypes.POINTER(Account)),
     "of": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),
     "of_storage": ([_POINTER, ctypes.POINTER(Entry)], _NUMBER),
+    "look_at_peak": ([], None),
     "alive": ([ctypes.POINTER(Entry), _NUMBER], _NUMBER),
     "at_most": ([ctypes.POINTER(Entry), _NUMBER], _NUMBER),
     "gone": ([ctypes.POINTER(_NUMBER), _NUMBER], _NUMBER),
