@@ -113,8 +113,8 @@ class Follow:
             self.hand_over()
 
     def hand_over(self) -> bool:
-        """Let the observer go on, if there is one. False if the plan cannot be followed any further."""
-        if self._observed is not None and not self.broken:
+        """Let the observer go on, if there is one and it can. False if the plan cannot be followed any further."""
+        if self._observed is not None and not self.broken and self.values.are_settings_usual():
             self.observed = self._observed
             self.observed.follow(self.at)
         return not self.broken

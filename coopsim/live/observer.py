@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
-    *("storages.h", "sums.h", "swap.h", "table.h"),
+    *("settings.h", "storages.h", "sums.h", "swap.h", "table.h"),
     "observer.cpp",
 )
 _TEXT = 4000

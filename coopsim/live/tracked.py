@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import torch
 
-from coopsim.live import refused
+from coopsim.live import refused, settings
 from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
+from coopsim.live.settings import Settings
 
 
 class TrackedStorage:
@@ -122,7 +123,7 @@ class Call:
     """A call of an op in this step, with all that it takes to run it again.
 
     kept: set if the observer keeps the arguments; then `operands` has the tracked storages of the operands, by
-    position.
+    position. settings: by which it ran; None: those of the step's beginning, as all by the observer do.
     """
 
     func: Any
@@ -136,6 +137,7 @@ class Call:
     )  #: by position, of the device's tensors among the results
     drawn: Drawn | None = None  #: what the op drew from
     gradients: bool = False  #: were gradients enabled? some kernels ask
+    settings: Settings | None = None
     kept: Kept | None = None
     operands: list[TrackedStorage | None] = field(default_factory=list)
 
@@ -161,7 +163,7 @@ class Call:
             return Spec(next(tracked), tensor) if here else tensor.detach().clone()
 
         kept = change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec) if kwargs else {}
-        return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled())
+        return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled(), settings=settings.now())
 
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
         """Enter what the call made, as it was followed by plan (`has_made`).

@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 
+from coopsim.live import settings
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Repeats, change, on_device, repeats
@@ -28,6 +29,11 @@ class Values:
     def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
         self.ooms, self.attempt = ooms, Attempts(room, ooms).run
+        self._usual = settings.now()  # of the step's beginning
+
+    def are_settings_usual(self) -> bool:
+        """Whether ops compute as when the step began; else the observer must not follow (settings.py)."""
+        return settings.now() == self._usual
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
@@ -145,9 +151,10 @@ class Values:
         returned. protected: as `attempt` takes it. Raises LiveError if it makes another number of tensors than at
         first.
         """
-        results = (self._execute_kept if call.kept is not None else self._execute_own)(
-            call, where, None if protected is None else {*where, *protected}
-        )
+        with settings.by(call.settings or self._usual):
+            results = (self._execute_kept if call.kept is not None else self._execute_own)(
+                call, where, None if protected is None else {*where, *protected}
+            )
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
         found = {}

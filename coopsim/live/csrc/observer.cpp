@@ -105,6 +105,7 @@ int coopsim_enter(Follower* follower) {
     table.real = interpreter.vtable_;
     interpreter.vtable_ = &table;  // and it stays: other threads may be inside
   }
+  follower->usual = settings();
   active = follower;
   mode_of_active = mode_on_top();
   return 1;
