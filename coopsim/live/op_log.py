@@ -25,8 +25,6 @@ from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD, Entry
 from coopsim.live.unseen import Writers
 from coopsim.record.observe import assemble, roles
-from coopsim.record.observe.costs import OpCostModel
-from coopsim.record.observe.device import Device
 from coopsim.record.observe.recorder import Recorder
 from coopsim.record.observe.recording import Free, Op, Recording
 from coopsim.record.observe.storages import Storage
@@ -49,15 +47,13 @@ class StepRecorder(Recorder):
 
     def __init__(
         self,
-        device: Device,
-        model: OpCostModel,
         ledger: LiveLedger,
         device_type: str,
         runner: OpRunner,
         arena: Arena | None,
         state: Any = None,
     ) -> None:
-        super().__init__(device, model)
+        super().__init__(devices.find(device_type), devices.cost_model(device_type))
         self._arena = arena
         self.asked: dict[int, library.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger

@@ -268,8 +268,6 @@ class Step:
             return (Following if start.expected.plan else Spilling)(context, start.expected)
         expects = first.plan if first is not None else None
         recorder = StepRecorder(
-            device.find(self._device_type),
-            device.cost_model(self._device_type),
             self._ledger,
             self._device_type,
             context.runner,

@@ -151,10 +151,13 @@ class Values:
         returned. protected: as `attempt` takes it. Raises LiveError if it makes another number of tensors than at
         first.
         """
+        keep, results = None if protected is None else {*where, *protected}, list[torch.UntypedStorage | None]()
         with settings.by(call.settings or self._usual):
-            results = (self._execute_kept if call.kept is not None else self._execute_own)(
-                call, where, None if protected is None else {*where, *protected}
-            )
+            if call.kept is not None:
+                operands = [where[tracked] if tracked is not None else None for tracked in call.operands]
+                results += self.attempt(call.func, partial(call.kept.run, operands, len(call.results)), keep)
+            else:
+                results += self._execute_own(call, where, keep)
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
         found = {}
@@ -164,24 +167,12 @@ class Values:
                 self.residency.enter(storage)
         return found
 
-    def _execute_kept(
-        self,
-        call: Call,
-        where: dict[TrackedStorage, torch.UntypedStorage],
-        protected: Collection[TrackedStorage] | None,
-    ) -> list[torch.UntypedStorage | None]:
-        assert call.kept is not None
-        operands = [where[tracked] if tracked is not None else None for tracked in call.operands]
-        made: list[torch.UntypedStorage | None]
-        made = self.attempt(call.func, partial(call.kept.run, operands, len(call.results)), protected)
-        return made
-
     def _execute_own(
         self,
         call: Call,
         where: dict[TrackedStorage, torch.UntypedStorage],
         protected: Collection[TrackedStorage] | None,
-    ) -> list[torch.UntypedStorage | None]:
+    ) -> list[torch.UntypedStorage]:
         def lay(spec: Spec) -> torch.Tensor:
             if spec.tracked is None:
                 return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=self.device_type)
