@@ -90,7 +90,8 @@ class TrainingSession:
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self._is_share else ""
-        self._learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
+        #: What is known of the program's steps; it writes their plans to files.
+        self.learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
         self._pace = Pace()
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
@@ -159,7 +160,7 @@ class TrainingSession:
         went_by = self._schedule_of(step)
         self._pace.ended(time.perf_counter_ns())
         try:
-            if self._learner.learn(step):
+            if self.learner.learn(step):
                 self.totals.device_calls = step.device_calls
         except DoesNotFit as failure:
             self._failure = failure
@@ -193,7 +194,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
-            self._learner.take(self._device_type)  # only now, as the ops that the program uses exist
+            self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
@@ -211,19 +212,6 @@ class TrainingSession:
         return state.signature.state.schedule if device.is_timed(self._device_type) else None
 
     # -- plans and figures ---------------------------------------------------------------------------------------------
-
-    def save(self, path: str, command: str) -> None:
-        """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
-        self._learner.save(path, command, self._device_type, arena=self._arena is not None)
-
-    def keep(self, command: str, *, over: bool) -> None:
-        """Keep plans for another start of the program, if that is asked for (Learner.keep)."""
-        self._learner.keep(command, self._device_type, arena=self._arena is not None, over=over)
-
-    @property
-    def all_validated(self) -> bool:
-        """Whether all plans are validated: enough steps that followed them kept to the budget."""
-        return self._learner.all_validated
 
     @property
     def limit(self) -> int | None:
