@@ -275,7 +275,7 @@ class Follow:
                 self.values.residency.evict((tracked, v))
             case Drop():
                 tracked.held.pop(v, None)
-            case Offload(at=at):
+            case Offload(at=at) if self.plan.has_place(s, tracked.nbytes):
                 self.values.residency.offload((tracked, v), at)
             case EvictOffloaded():
                 self.values.residency.evict_offloaded((tracked, v))

@@ -248,7 +248,8 @@ class Observed:
                 copies.arrived(key)
         elif kind == OFFLOAD:
             assert storage is not None
-            copies.offload(key, storage, at)
+            if self._plan.has_place(s, storage.nbytes()):
+                copies.offload(key, storage, at)
             give(None)
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))

@@ -130,3 +130,36 @@ def test_what_runs_again_computes_by_the_settings_of_its_first_run(child: Runner
         assert same
         assert report["planned_steps"] >= 3
         assert report["recomputes"] > 0
+
+
+GROWS = """
+import torch
+from tests.live.compare import FastHost, compare
+from tests.live.programs import PROGRAMS
+def grows(before, after):
+    def program():
+        weight = torch.nn.Parameter(torch.ones(64))
+        opt = torch.optim.SGD([weight], 0.01)
+        def step(i):
+            x = torch.randn(512, 64)
+            mask = torch.arange(512) < (after if i >= 5 else before)
+            y, z = torch.masked_select(x, mask[:, None]).reshape(-1, 64), (x * weight)[:200]
+            for _ in range(6):
+                y, z = (y * weight).tanh(), (torch.cat([z, y[:9]]) * weight).tanh()
+            (loss := y.square().sum() + z.square().mean()).backward(); opt.step(); opt.zero_grad()
+            return loss.item()
+        return [weight], step
+    return program
+PROGRAMS["grows"], PROGRAMS["begins"], PROGRAMS["ends"] = grows(300, 320), grows(0, 40), grows(40, 0)
+hosts = {"grows": FastHost(), "begins": None, "ends": None}
+answer([compare(name, "60%", steps=8, offload=host) for name, host in hosts.items()])
+"""
+
+
+@pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
+def test_sizes_that_hang_on_data_may_be_others_than_in_the_plan(child: Runner, compiler: dict[str, str]) -> None:
+    """What is larger does not go to the host, where another lies; what had no bytes makes the step leave its plan."""
+    for report in child(GROWS, **compiler):
+        assert report["same"]
+        assert report["planned_steps"] >= 4
+        assert report["offloads"] + report["recomputes"] > 0
