@@ -157,4 +157,4 @@ def _text(said: dict[str, Any]) -> str:
         rows.append(("no arena", said["no_arena"]))
     if said["unplanned"] and not said["failed"]:
         rows.append(("no plan", said["unplanned"]))
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+    return text.listed(rows, 16)

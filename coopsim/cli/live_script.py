@@ -17,7 +17,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
-from coopsim.run import words
+from coopsim.run.records import EndedLoop, SizeFromData
 
 if TYPE_CHECKING:
     from coopsim.live.host.hosting import Hosting
@@ -147,8 +147,10 @@ def said_by(script: "Script") -> dict[str, Any]:
     said = max(plugin_reports(script), key=lambda one: int(one["steps"]))
     new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}
     _told.update(one["place"] for found in new.values() for one in found)
-    for line in (*words.about_sizes(new["needs_data"], script.masks or "all"), *words.about_loops(new["loops_ended"])):
-        note(line)
+    for need in new["needs_data"]:
+        note(SizeFromData(**need).caution(script.masks or "all"))
+    for loop in new["loops_ended"]:
+        note(EndedLoop(**loop).caution)
     return said
 
 

@@ -203,8 +203,12 @@ def accumulated(n: int = 8, blocks: int = 6, nbytes: int = MIB, weight: int = MI
     return net.train(f"accumulated-{n}")
 
 
-def rnn(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) -> Trace:
+def rnn(
+    n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000, *, loss_of_states: bool = False
+) -> Trace:
     """An RNN over `n` moments of one input: its state and its gates, and of each state an output that stays.
+
+    loss_of_states: the loss reads the states themselves, and there are no outputs.
 
     x ──────►──────►──────► …
         ▪▪ ─► ▪▪ ─► ▪▪ ─► …     each state from the one before
@@ -215,7 +219,7 @@ def rnn(n: int = 16, nbytes: int = MIB, weight: int = 0, cost_ns: int = 10_000) 
     for _ in range(n):
         gates = net.layer(net.input, state, nbytes=3 * nbytes, cost_ns=cost_ns)
         state = net.layer(gates, state, nbytes=nbytes, cost_ns=max(cost_ns // 10, 1), name=CHEAP)
-        outputs.append(net.layer(state, nbytes=max(nbytes // 8, 1), cost_ns=cost_ns))
+        outputs.append(state if loss_of_states else net.layer(state, nbytes=max(nbytes // 8, 1), cost_ns=cost_ns))
     net.layer(*outputs, nbytes=nbytes, cost_ns=cost_ns)
     return net.train(f"rnn-{n}")
 

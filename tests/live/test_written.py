@@ -82,3 +82,25 @@ answer(found)
 def test_an_op_whose_result_lies_where_zeros_have_lain_may_run_again(child: Runner) -> None:
     """Else plans depend on addresses, and keep what they could make again."""
     assert child(REUSED) == [["aten.zeros.default"], []]
+
+
+KNOWN = """
+import torch
+import coopsim.live
+from coopsim.record.observe import known
+budget = coopsim.live.Budget("1GiB")
+follows = known.Known(budget.session.ledger)
+weight = torch.ones(64, device="cuda", requires_grad=True)
+with budget.step():
+    places = torch.arange(64, device="cuda")
+    follows.write(places, torch.arange(64), 0)
+    last = int(known.on_host(places)[-1])
+    torch.where(places > 3, weight, 0.0).sum().backward()
+trace = budget.session.known.last.trace
+answer([last, trace.peers.tolist().count(1), trace.n_ops > 2])
+"""
+
+
+def test_the_phantom_s_own_access_to_known_values_is_none_of_the_program_s(child: Runner) -> None:
+    """Else no plan makes positions and masks again, nor what follows from them."""
+    assert child(KNOWN) == [63, 0, True]

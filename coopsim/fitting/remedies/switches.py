@@ -48,9 +48,9 @@ def optimizer(bench: Bench) -> Iterator[Remedy]:
             wanted = wanted if has_8bit and "8" in option.name else ()
         elif not option.choices:
             wanted = tuple(name for name in wanted if name == "adafactor")
-        for value in _turned_on(option, wanted)[:1]:
-            if "8" not in value or has_8bit:
-                yield _proposal(bench, "optimizer", option, value, text="keeps less state (numbers change)")
+        usable = [value for value in _turned_on(option, wanted) if has_8bit or "8" not in value]
+        for value in usable[:1]:
+            yield _proposal(bench, "optimizer", option, value, text="keeps less state (numbers change)")
 
 
 def compiled(bench: Bench) -> Iterator[Remedy]:

@@ -5,6 +5,7 @@ shards is recognized by the all-gather, a bucket of gradients by the collective 
 """
 
 import bisect
+import sys
 from collections import Counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from coopsim.base.types import Phase, Role
 from coopsim.record.observe import roles, torch_private
 from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.storages import Storage
+from coopsim.run.probes import wrappers
 from coopsim.run.probes.kept import Unused
 from coopsim.run.probes.peaks import PeakProbe
 from coopsim.run.probes.probe import Probe
@@ -40,8 +42,13 @@ _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
     "fsdp::split_with_sizes_copy": (("out", GATHERED),),
     "fsdp::chunk_cat": ((0, "gradients"), ("out", BUCKETS)),
 }
-_ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_")
-OPS = frozenset((*_BY_OP, *_ALL_REDUCES))  #: the ops after which `after` must be called
+_ALL_REDUCES = ("c10d::allreduce_", "c10d::allreduce_coalesced_", "c10d::reduce_")
+_CAT = "aten::cat"  #: by which ZeRO puts gathered layers, and gradients of a bucket, together
+
+
+def ops() -> frozenset[str]:
+    """Return the ops after which `after` must be called; more of them once the program has imported DeepSpeed."""
+    return frozenset((*_BY_OP, *_ALL_REDUCES, *([_CAT] if "deepspeed" in sys.modules else [])))
 
 
 class Kinds(Probe):
@@ -54,6 +61,7 @@ class Kinds(Probe):
 
     def __init__(self, recorder: Any, peaks: PeakProbe, unused: Unused) -> None:
         self._recorder, self._ledger, self._peaks, self._unused = recorder, recorder.ledger, peaks, unused
+        self._last_joined: list[tuple[Storage, list[Storage]]] = []
         self._made_in_steps: list[int] = []  # newest serials at the start and the end of each optimizer step, in turn
 
     def install(self) -> None:
@@ -61,7 +69,7 @@ class Kinds(Probe):
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
 
-    def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def after(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Note what the arguments of an op in OPS are used for, and whether live bytes have a new maximum.
 
         To be called after each op in OPS; for any other op only the maximum is updated.
@@ -70,9 +78,28 @@ class Kinds(Probe):
         if name in _BY_OP:
             for place, kind in _BY_OP[name]:
                 self._mark(kwargs.get(place) if isinstance(place, str) else args[place], kind)
-        elif name in _ALL_REDUCES and self._recorder.where.phase(mutates_gradient=False) is Phase.BACKWARD:
+        elif name in _ALL_REDUCES and self._reduces_gradients():
             self._mark(args[0], BUCKETS)
+            for whole, parts in self._last_joined:
+                if whole.kind == BUCKETS:
+                    for part in parts:
+                        part.kind = part.kind or BUCKETS
+        elif name == _CAT:
+            self._joined(args[0], out)
         self._ledger.look_at_peak()
+
+    def _reduces_gradients(self) -> bool:
+        """Return whether a collective is of gradients: in the backward pass, or after it, and not within a module."""
+        where = self._recorder.where
+        return where.phase(mutates_gradient=False) is Phase.BACKWARD or not where.module()
+
+    def _joined(self, parts: Any, out: torch.Tensor) -> None:
+        """Note of a concatenation that it is of gathered layers, and what it is made of, in case it is a bucket."""
+        whole = self._ledger.of(out)
+        storages = {id(part): part for part in map(self._ledger.of, tensors(parts)) if part is not None}.values()
+        if whole is not None:
+            whole.kind = GATHERED if any(part.kind == GATHERED for part in storages) else None
+            self._last_joined = [(whole, list(storages))]
 
     def report(self, found: ProcessReport) -> None:
         found.peak_by_kind = self.at_peak(self._peaks.run["allocated"])
@@ -83,7 +110,9 @@ class Kinds(Probe):
         "workspaces" are cuBLAS's, which stay. "other" is the rest of `allocated`, the allocator's peak in bytes:
         temporaries of optimizer steps and of ops, and rounding.
         """
-        roles.assign(roles.Objects.now(), self._ledger)
+        objects = roles.Objects.now()
+        roles.assign(objects, self._ledger)
+        self._assign_of_wrappers(objects)
         found: Counter[str] = Counter()
         unused = self._unused.serials
         for storage in self._ledger.at_most():
@@ -98,6 +127,17 @@ class Kinds(Probe):
         if storage.role in _NAMES:
             return _NAMES[storage.role]
         return "other" if bisect.bisect_left(self._made_in_steps, storage.serial) % 2 else _ACTIVATIONS
+
+    def _assign_of_wrappers(self, objects: roles.Objects) -> None:
+        for role, tensor in wrappers.held(objects):
+            storage = self._ledger.of(tensor)
+            if storage is None:
+                continue
+            if isinstance(role, Role):
+                storage.role = storage.role or role
+                storage.kind = None  # gathered into what stays
+            else:
+                storage.kind = BUCKETS
 
     def _mark(self, value: Any, kind: str) -> None:
         for tensor in tensors(value):

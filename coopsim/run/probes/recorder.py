@@ -26,7 +26,7 @@ from coopsim.record.observe.torch_private import (
 from coopsim.run.probes import clock
 
 _kept: list[Any] = []  # callbacks of the library, which must stay alive
-After = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+After = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 Seen = Callable[[Any, tuple[Any, ...], dict[str, Any], Any, bool], None]
 
 
@@ -61,15 +61,16 @@ class ScriptRecorder(Recorder):
         all_to_python(seen is not None)
 
     def call_after(self, after: After) -> None:
-        """From now on, call `after` with each op that comes to Python, when it has run, and with its arguments."""
+        """From now on, call `after` when an op that comes to Python has run, with it, its arguments and its result."""
         self._after = after
 
-    def watch_natively(self, control: Control, modules: list[str], *, for_python: frozenset[str]) -> None:
+    def watch_natively(self, control: Control, modules: list[str], *, for_python: Callable[[], frozenset[str]]) -> None:
         """Let the library watch ops by itself in this process; to be called before the recorder is entered.
 
         Each op's time goes to the phantom's clock, `control`; it is that of the cost model, which the library asks of
         Python once per op, or once per shapes. The caller makes sure that the library can be loaded. `modules` is the
-        list in which modules get their numbers; `for_python` are the names of ops that Python watches.
+        list in which modules get their numbers; `for_python` returns the names of ops that Python watches, and is
+        asked when an op runs for the first time.
         """
         library: Any = load()
         pointers = (ctypes.cast(function, ctypes.c_void_p) for function in control.functions)
@@ -98,7 +99,7 @@ class ScriptRecorder(Recorder):
         if takes_time:
             self._time.end(func, args, kwargs or {}, out, made=self.ledger.newest > newest)
         if self._after is not None:
-            self._after(func, args, kwargs or {})
+            self._after(func, args, kwargs or {}, out)
         if self._seen is not None:
             self._seen(func, args, kwargs or {}, out, self.ledger.newest > newest)
         if self.ledger.newest > newest:
@@ -130,13 +131,13 @@ def _is_fake(types: Any) -> bool:
     return mode is not None or any(issubclass(kind, FakeTensor) for kind in types)
 
 
-def _describer(for_python: frozenset[str], model: OpCostModel) -> Callable[[bytes, bytes, Any], None]:
+def _describer(for_python: Callable[[], frozenset[str]], model: OpCostModel) -> Callable[[bytes, bytes, Any], None]:
     def say(name: bytes, overload: bytes, found: Any) -> None:
         func = op_overload(name.decode(), overload.decode())
         if func is None:
             found.contents.flags = describe.FOR_PYTHON
         else:
-            describe.describe(func, for_python, model, found.contents)
+            describe.describe(func, for_python(), model, found.contents)
 
     return say
 

@@ -1,6 +1,6 @@
 """A place in an arena that the caller has chosen."""
 
-from coopsim.simulate.allocators.arena import add_hole, remove_hole
+from coopsim.simulate.allocators.arena import add_hole, first_hole, remove_hole
 from coopsim.simulate.allocators.blocks import link_after, take_bytes
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import kernel
@@ -9,7 +9,7 @@ from coopsim.simulate.kernel.jit import kernel
 @kernel
 def carve_at(S: s.State, need: int, address: int, v: int) -> int:
     """`need` bytes for value v at `address`, or -1 if they are not free."""
-    at = 0
+    at = first_hole(S, need, -1)
     while at < S.K[s.K_HOLES]:
         start = S.H[s.HOLE_ADDRESS, at]
         if start <= address and address + need <= start + S.H[s.HOLE_BYTES, at]:

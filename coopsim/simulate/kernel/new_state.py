@@ -31,6 +31,8 @@ def new_state(
     V[:, s.NEXT_AT] = V[:, s.USES]
     V[:, s.PARENT] = V[:, s.NODE] = np.arange(n_values)
     V[:, s.SET] = V[:, s.OWN]
+    O = program.ops.copy()  # noqa: E741
+    O[:, s.LOSS] = s.UNKNOWN
     P = _aligned(n_blocks, s.P_COLUMNS)
     P[:, s.PREV] = P[:, s.NEXT] = P[:, s.VALUE] = P[:, s.ADDRESS] = P[:, s.LENGTH] = -1
     K = np.zeros(s.K_SIZE, np.int64)
@@ -48,7 +50,7 @@ def new_state(
     return s.State(
         choice=choice,
         V=V,
-        O=program.ops.copy(),
+        O=O,
         ins=program.ins,
         outs=program.outs,
         uses=program.uses,

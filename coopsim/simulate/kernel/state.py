@@ -49,9 +49,10 @@ OUT, LEFT, BACK = range(3)
 A_COLUMNS = 5
 
 # O: a row per op, and one more row that closes the last op's ranges. Inputs of op o are ins[O[o, INS]:O[o + 1, INS]];
-# outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries.
-COST, DECIDE, INS, OUTS, TEMPS, PENDING = range(6)
-O_COLUMNS = 6
+# outs[O[o, OUTS]:O[o, TEMPS]] are its outputs and outs[O[o, TEMPS]:O[o + 1, OUTS]] its temporaries. LOSS: where
+# the cost goes by sets, that of losing any output, or UNKNOWN until one is queried.
+COST, DECIDE, INS, OUTS, TEMPS, PENDING, LOSS = range(7)
+O_COLUMNS = 7
 
 # P: a row per block of memory, used or free, linked in address order (in a counter: in the order of allocation). A
 # search goes along it, so it has all that a score needs, in one cache line: LOCKED, more than 0 if what lies there

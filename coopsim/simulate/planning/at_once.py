@@ -81,7 +81,7 @@ def _line_up(D: DryRun, chosen: Selection, to: int, at_once: int, turn: int, ove
     for _ in range(_TIMES):
         n = 0
         for i in range(score.shape[0]):
-            if chosen.idle[i, I_SEEN] != turn and score[i] < (score[line[0]] if n == most else np.inf):
+            if score[i] < (score[line[0]] if n == most else np.inf) and chosen.idle[i, I_SEEN] != turn:
                 n = _keep(chosen, i, n, most)
         worst = score[line[0]] if n == most else np.inf
         for k in range(n):

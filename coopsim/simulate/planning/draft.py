@@ -19,6 +19,7 @@ from coopsim.simulate.planning.dry_run_state import (
     NEED,
     Q_COLUMNS,
     Q_UNTIL,
+    Q_VALUE,
     T_AWAYS,
     T_STALL,
     DryRun,
@@ -89,6 +90,13 @@ class Draft:
     def own_cost(self) -> int:
         """The decision cost of the iteration itself."""
         return int(self.D.O[:, s.DECIDE].sum())
+
+    def times_again(self) -> float:
+        """How often ops that run again do so, by their cost."""
+        _, residencies = self.residencies()
+        V, runs = self.program.values, np.bincount(residencies[:, Q_VALUE], minlength=len(self.program.values))
+        again = np.unique(V[(runs > 1) & (V[:, s.PRODUCER] >= 0), s.PRODUCER])
+        return self.cost / max(int(self.program.ops[again, s.DECIDE].sum()), 1)
 
     def run(self) -> bool:
         """Dry-run the decisions. False: they cannot be followed."""

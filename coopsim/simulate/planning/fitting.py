@@ -14,6 +14,7 @@ from coopsim.simulate.planning.place import place
 from coopsim.simulate.planning.prune import prune
 from coopsim.simulate.planning.request import PlanRequest, ResidencyPlan
 from coopsim.simulate.planning.select import select
+from coopsim.simulate.planning.selection import I_OPEN, I_VALUE, is_narrow, is_open
 
 #: Gives the draft decisions to begin with in a budget, and returns a lower bound of the cost; negative: nothing fits.
 Begin = Callable[[int], float]
@@ -64,6 +65,20 @@ def keep_or_cut(draft: Draft, budget: int, *, with_cut: bool) -> float:
         return 0.0
     least = [decide_at(draft.D, draft.graph, moment, budget) for moment in draft.fullest()]
     return sum(least) if min(least) >= 0 else min(least)
+
+
+def keep_narrow(draft: Draft, budget: int, *, most: int) -> float:
+    """A begin: only what is wider than what it is made from leaves, up to the budget if that is enough.
+
+    What is cheap to make from something wide looks cheap to be without; but that has to stay for it, or come back.
+    """
+    draft.keep_all()
+    draft.run()
+    idle = draft.chosen.idle
+    idle[:, I_OPEN] &= ~is_narrow(draft.program)[idle[:, I_VALUE]]
+    select(draft.D, draft.chosen, budget, draft.dry_runs + most)
+    idle[:, I_OPEN] = is_open(draft.D.V, idle)
+    return 0.0 if draft.run() else -1.0
 
 
 def begin_and_fit(draft: Draft, begin: Begin, most: int) -> Callable[[int], bool]:

@@ -8,7 +8,7 @@ from typing import Any
 from coopsim.simulate.planning import segments
 from coopsim.simulate.planning.at_once import LONG
 from coopsim.simulate.planning.draft import Draft
-from coopsim.simulate.planning.fitting import Begin, begin_and_fit, keep_or_cut, make_fit, with_addresses
+from coopsim.simulate.planning.fitting import Begin, begin_and_fit, keep_narrow, keep_or_cut, make_fit, with_addresses
 from coopsim.simulate.planning.program import Program
 from coopsim.simulate.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.simulate.planning.selection import least_bytes
@@ -16,6 +16,7 @@ from coopsim.simulate.planning.stretches import Stretches
 from coopsim.simulate.planning.with_copies import with_copies
 
 _CLOSE = 0.0025  # of the iteration's cost: nearer to the least, another choice is not tried
+_FEW_TIMES = 1.1  # that ops run again, by cost, in a plan without chains of them
 _SEGMENTED = 4  # numbers of segments that are made to fit
 _DRY_RUNS = (500, 5_000)  # at most, for a choice, a step; more where neither was enough, as nearly nothing fits there
 _DRY_RUNS_LONG = 1_500  # of a long step
@@ -74,9 +75,9 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     long step, where estimates are better (returns.py), only from scratch.
     """
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
+    narrow: Begin = partial(keep_narrow, draft, most=most)
     if _is_long(draft.program):
-        without(budget)
-        return without if make_fit(draft, budget, most) else None
+        return _best(draft, (without, narrow), budget, most)
     least = with_cut(budget)
     if least < 0:
         return None
@@ -87,8 +88,23 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     without(budget)
     if make_fit(draft, budget, most) and not (fits and cost <= draft.cost):
         return without
+    if not fits:
+        return narrow if narrow(budget) >= 0 and make_fit(draft, budget, most) else None
     draft.set_decisions(decisions)
-    return with_cut if fits else None
+    return with_cut
+
+
+def _best(draft: Draft, begins: tuple[Begin, ...], budget: int, most: int) -> Begin | None:
+    """Whichever of these is made to fit at the least cost; those after one by which ops run again but once are not."""
+    best: tuple[int, Any, Begin] | None = None
+    for begin in begins:
+        if begin(budget) >= 0 and make_fit(draft, budget, most) and (best is None or draft.cost < best[0]):
+            best = draft.cost, draft.D.decisions.copy(), begin
+            if draft.times_again() <= _FEW_TIMES:
+                return begin
+    if best is not None:
+        draft.set_decisions(best[1])
+    return best[2] if best else None
 
 
 def _choose_segments(draft: Draft, budget: int, most: int) -> Begin | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from coopsim.simulate.kernel import state as s
+from coopsim.simulate.packing.as_they_come import as_they_come
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Ints, Items
@@ -15,9 +16,8 @@ _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed fir
 _FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
-_AT_ONCE = (
-    16_384  # residencies; of more, other orders than that in which they come take time that grows with their square
-)
+_AT_ONCE = 16_384  # residencies; of more, orders other than that in which they come take the square of them
+_BRIEF = 4  # what lasts no longer goes high, if all do not fit as low as they can: it ends with the next op
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 
@@ -25,20 +25,25 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Very many residencies are placed as they come; else those that
-    last first, and then the rest, if that falls into parts: between two moments at which there is nothing else.
+    lasting: those that stay where others come and go. Very many are placed as they come, which leaves little empty.
+    Where the rest falls into parts, between two moments at which there is nothing else, those that last may be placed
+    first, and then one part after the other.
     """
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
     taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
-    at = None
-    if len(items) > _AT_ONCE:
-        at = _as_they_come(items, taken, budget)
-        if at is None:
-            at = _by_parts(items, lasting[n:], taken, budget)
-    if at is None:
+    if len(items) <= _AT_ONCE:
         at = _place(items, taken, budget)
+    else:
+        at = as_they_come(items, taken, budget)
+        if at is None:
+            at = as_they_come(items, taken, budget, high=items.end - items.start <= _BRIEF)
+        rest = np.flatnonzero(~lasting[n:])
+        if at is None and max(map(len, parts(items[rest])), default=0) <= _AT_ONCE:
+            at = _by_parts(items, lasting[n:], taken, budget)
+            if at is None:
+                at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
@@ -47,19 +52,15 @@ def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> In
     return next((offset for offset in tries if height(items, offset) <= budget), None)
 
 
-def _as_they_come(items: Items, taken: s.Array, budget: int) -> Ints | None:
-    offset = fit(items, np.argsort(items.start, kind="stable"), best=False, around=taken, below=budget)
-    return offset if height(items, offset) <= budget else None
-
-
 def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:
     """What lasts first, one on the other as they come, then each part; equal parts are placed once."""
     stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
     apart = [rest[part] for part in parts(items[rest])]
-    if max(map(len, apart), default=0) > _AT_ONCE:
+    at = as_they_come(items[stay], taken, budget)
+    if at is None:
         return None
     offset = np.zeros(len(items), np.int64)
-    offset[stay] = at = fit(items[stay], np.argsort(items.start[stay], kind="stable"), best=False, around=taken)
+    offset[stay] = at
     rows = np.stack([at, at + items.bytes[stay], items.end[stay], items.start[stay]], axis=1)
     taken = np.concatenate([taken, rows])
     taken = taken[np.argsort(taken[:, _OFFSET], kind="stable")]

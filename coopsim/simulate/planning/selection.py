@@ -132,6 +132,18 @@ def is_open(V: s.Array, idle: s.Array) -> Any:
     return (V[value, s.EVICTABLE] == 1) & (last | (idle[:, I_BEFORE] - idle[:, I_AFTER] > 1))
 
 
+def is_narrow(program: Program) -> Any:
+    """Of each value, whether what its op makes is less than what that op is made to read of values that may leave."""
+    V, O = program.values, program.ops  # noqa: E741
+    n_ins, n_outs = np.diff(O[:, s.INS]), O[:-1, s.TEMPS] - O[:-1, s.OUTS]
+    ops = np.arange(len(O) - 1)
+    ins, outs = np.repeat(ops, n_ins), np.repeat(ops, np.diff(O[:, s.OUTS]))
+    read = np.bincount(ins, V[program.ins, s.BYTES] * V[program.ins, s.EVICTABLE], len(ops))
+    kept = np.arange(len(program.outs)) - O[outs, s.OUTS] < n_outs[outs]
+    made = np.bincount(outs, V[program.outs, s.BYTES] * kept, len(ops))
+    return (V[:, s.PRODUCER] >= 0) & (read > made)[V[:, s.PRODUCER]]
+
+
 @kernel
 def keep_all(D: DryRun) -> None:
     """Decisions to begin with: every value stays as long as an op of the program will use it."""

@@ -186,15 +186,22 @@ def _is_missing_sibling(S: s.State, v: int) -> bool:
 
 @inlined
 def cost_with_sets(S: s.State, v: int) -> int:
-    """Own cost, and for missing inputs of the producer and siblings the larger of set and own cost."""
+    """Own cost, and for missing inputs of the producer and siblings the larger of set and own cost.
+
+    It is the same for all that the op has made and that is there, so it is added up once for them.
+    """
     V, n_ins = S.V, S.ins.shape[0]
     op, cost = V[v, s.PRODUCER], V[v, s.OWN]
+    if S.O[op, s.LOSS] != s.UNKNOWN:
+        return S.O[op, s.LOSS]
+    S.K[s.K_QUERIES] += 1
     for k in range(S.O[op, s.INS], S.O[op + 1, s.INS]):
         if V[S.ins[k], s.BLOCK] == s.NOWHERE:
             cost += _cost_of(S, S.ins[k], k)
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         if _is_missing_sibling(S, S.outs[k]):
             cost += _cost_of(S, S.outs[k], n_ins + k)
+    S.O[op, s.LOSS] = cost
     return cost
 
 

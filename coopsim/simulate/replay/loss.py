@@ -129,6 +129,8 @@ def forget(S: s.State) -> None:
         V[v, s.NEXT_AT] = V[v, s.USES]
         if V[v, s.BLOCK] >= 0:
             S.P[V[v, s.BLOCK], s.COST_OF_LOSS] = s.UNKNOWN
+    for op in range(S.O.shape[0]):
+        S.O[op, s.LOSS] = s.UNKNOWN
     for root in range(S.dependents.shape[0]):
         S.dependents[root] = s.LAST
     for edge in range(S.edges.shape[0]):

@@ -9,6 +9,8 @@ from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 
+_MANY = 8
+
 
 @inlined
 def is_evicted(V: s.Array, v: int) -> bool:
@@ -25,7 +27,19 @@ def invalidate_cost(S: s.State, v: int) -> None:
 
 
 @inlined
+def makes_many(S: s.State, op: int) -> bool:
+    """Whether the op makes so many values that, where the cost goes by sets, only the op keeps it, for all blocks."""
+    return S.O[op, s.TEMPS] - S.O[op, s.OUTS] > _MANY
+
+
+@inlined
 def _invalidate_outputs(S: s.State, op: int) -> None:
+    if S.choice[s.C_COST] == codes.COST_SET:
+        if S.O[op, s.LOSS] == s.UNKNOWN:  # nor does any block know it
+            return
+        S.O[op, s.LOSS] = s.UNKNOWN
+        if makes_many(S, op):
+            return
     for k in range(S.O[op, s.OUTS], S.O[op, s.TEMPS]):
         invalidate_cost(S, S.outs[k])
 

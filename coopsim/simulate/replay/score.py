@@ -11,6 +11,7 @@ from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.replay.evicted_sets import cost_of_listed, cost_with_sets, list_classes
 from coopsim.simulate.replay.host import can_offload, can_recompute, offloads, price, room_on_host
 from coopsim.simulate.replay.loss import back_and_memory, evicted_above, evicted_below, forward, project
+from coopsim.simulate.replay.loss_cache import makes_many
 
 _MARGIN = 1 + 1e-9
 _LEHMER, _PRIME = 48271, 2147483647  # Park and Miller's generator: the same numbers with and without compilation
@@ -180,10 +181,12 @@ def _query(S: s.State, block: int, v: int) -> float:
     if kind == codes.COST_RANDOM:
         S.K[s.K_RANDOM] = S.K[s.K_RANDOM] * _LEHMER % _PRIME
         return float(S.K[s.K_RANDOM])
-    S.K[s.K_QUERIES] += 1
+    S.K[s.K_QUERIES] += kind != codes.COST_SET
     cost = known = 1 if kind == codes.COST_NONE else S.V[v, s.OWN]
     if kind == codes.COST_SET:
         cost = known = cost_with_sets(S, v)
+        if makes_many(S, S.V[v, s.PRODUCER]):
+            known = s.UNKNOWN
     elif kind == codes.COST_CLASSES:
         cost += list_classes(S, v)
     elif kind == codes.COST_NEIGHBOURHOOD:

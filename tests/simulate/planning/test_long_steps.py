@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from coopsim.simulate.packing.fit import fit
+from coopsim.simulate.packing.as_they_come import as_they_come
+from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Items
 from coopsim.simulate.planning import make as making
 from coopsim.simulate.planning import place, ranges
@@ -92,6 +93,35 @@ def test_many_at_once_cost_about_what_one_by_one_do(kind: str) -> None:
     assert short.n_ops < LONG < long.n_ops
     costs = [at_half(trace).header["recompute_cost_ns"] / trace.cost_ns.sum() for trace in (short, long)]
     assert costs[1] <= 1.01 * costs[0]
+
+
+@pytest.mark.parametrize("n", [200, 900])
+def test_what_is_cheap_to_make_of_something_wide_stays_where_that_leaves(n: int) -> None:
+    """The states of an RNN are cheap to make from its gates; without either, each needs all that came before."""
+    trace = rnn(n, loss_of_states=True)
+    schedule = at_half(trace)
+    coop = replay(trace, "coop", peak_bytes(trace, GRANULE) // 2, steps=1)
+    assert schedule.header["planned_steps"] == 1
+    assert schedule.header["recompute_cost_ns"] < 0.8 * coop.header["recompute_cost_ns"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_placed_as_it_comes_is_in_the_lowest_gap(seed: int) -> None:
+    """As greedy placement in that order has it, which knows all that is alive with an item."""
+    dice = np.random.default_rng(seed)
+    start = dice.integers(0, 60, 80)
+    items = Items.of(4 * dice.integers(1, 50, 80), start, start + dice.integers(1, 40, 80))
+    around = np.array([(40, 80, 20), (80, 120, 50), (160, 200, 9)])
+    wanted = fit(items, np.argsort(start, kind="stable"), best=False, around=around)
+    top = height(items, wanted)
+    assert as_they_come(items, around, top).tolist() == wanted.tolist()
+    assert as_they_come(items, around, top - 4) is None
+    both_ends = as_they_come(items, around, 2 * top, high=dice.random(80) < 0.5)
+    for i, at in enumerate(both_ends.tolist()):
+        there = (items.start < items.end[i]) & (items.end > items.start[i]) & (np.arange(80) != i)
+        assert ((both_ends >= at + items.bytes[i]) | (both_ends + items.bytes <= at) | ~there).all()
+        for low, high, until in around.tolist():
+            assert at >= high or at + items.bytes[i] <= low or until <= items.start[i]
 
 
 @pytest.mark.parametrize("best", [False, True])

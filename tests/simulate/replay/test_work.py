@@ -13,6 +13,7 @@ from coopsim.simulate.kernel import jit
 from coopsim.simulate.replay import replay
 from coopsim.trace import load, save
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.synth import rnn
 from tests.conftest import ROOT
 
 POLICIES = ["coop", "coop-oneflow", "dte-oneflow", "dtr-oneflow", "dtr-eq", "dtr"]
@@ -39,6 +40,15 @@ def test_work_grows_with_what_is_resident_and_no_faster(policy: str) -> None:
         assert h["search_visits"] <= looks * searches * h["max_blocks"]
     small, large = (h["costs_asked"] / h["ops_run"] for h in headers)
     assert large < 1.5 * small + 1
+
+
+@pytest.mark.parametrize("policy", ["coop", "coop-oneflow", "dte-oneflow"])
+def test_the_cost_is_added_up_once_for_all_that_an_op_makes(policy: str) -> None:
+    """The backward of an RNN's loss makes a gradient of each output, and all of them cost the same to lose."""
+    small, large = (rnn(n) for n in (100, 400))
+    headers = [replay(trace, policy, peak_bytes(trace, 512) // 2, steps=1).header for trace in (small, large)]
+    before, after = (h["costs_asked"] / h["ops_run"] for h in headers)
+    assert after < 1.1 * before
 
 
 @pytest.mark.slow
