@@ -18,8 +18,8 @@ from coopsim.live.observer import Observer, State
 from coopsim.live.operands import Drawn, drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage
-from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
+from coopsim.live.writers import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]

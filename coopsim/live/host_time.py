@@ -9,16 +9,13 @@ from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from coopsim.base.types import Action
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule
-
-if TYPE_CHECKING:
-    from coopsim.live.plan import Entry
 
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
@@ -143,7 +140,7 @@ class Pace:
 
 
 def timed(
-    card: str, price: Mapping[int, int], entries: "Mapping[int, Entry]", read: Mapping[int, int]
+    card: str, price: Mapping[int, int], entries: Mapping[int, Any], read: Mapping[int, int]
 ) -> tuple[dict[int, int], str]:
     """Costs of ops in ns, and one line for the trace's header that says what they rest on. Keys are numbers of ops.
 

@@ -7,16 +7,13 @@ from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose import delegates
-
-if TYPE_CHECKING:
-    from coopsim.live.observed import Observed
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
@@ -79,7 +76,7 @@ class Observer:
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
         self._table: Any = None  # as long as the library may read it
-        self._for: Observed | None = None
+        self._for: Any = None  # an observed.Observed
         self._own = self._again, self._copy, self._roomy, self._foreign
         kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
         self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
@@ -96,11 +93,11 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: Any, at: int, known: list[int], observed: "Observed", ooms: ctypes.c_int64) -> None:
+    def engage(self, table: Any, at: int, known: list[int], observed: Any, ooms: ctypes.c_int64) -> None:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in the format of exchange.h. observed: what Python does for the
-        library. ooms: as Attempts takes it.
+        library, an observed.Observed. ooms: as Attempts takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
         wanted = True, True, observed.is_capped, True
@@ -111,7 +108,6 @@ class Observer:
     # What these raise, ctypes hands to sys.unraisablehook (mode.py). They write what they answer, and return nothing.
 
     def _again(self, op: int, operands: Any, n: int, results: Any, made: Any) -> None:
-        assert self._for is not None
         found = self._for.again(op, [stored(operands[i]) for i in range(n)])
         for i, storage in enumerate(found):
             results[i] = self._for_library(storage)
@@ -121,7 +117,6 @@ class Observer:
         def give(found: Any) -> None:
             answer[0] = self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
 
-        assert self._for is not None
         self._for.copy(kind, s, v, at, stored(address), give)
 
     def owns(self, unraisable: Any) -> bool:
@@ -141,7 +136,6 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        assert self._for is not None
         self._for.roomy(bool(enter))
 
     def _foreign(self, address: int) -> None:

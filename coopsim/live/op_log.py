@@ -23,7 +23,7 @@ from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
 from coopsim.live.plan import HOLD, Entry
-from coopsim.live.unseen import Writers
+from coopsim.live.writers import Writers
 from coopsim.record.observe import assemble, roles
 from coopsim.record.observe.recorder import Recorder
 from coopsim.record.observe.recording import Free, Op, Recording
