@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from coopsim.base.types import Cost as Cost
     from coopsim.base.types import Divisor as Divisor
     from coopsim.base.types import InPlace as InPlace
+    from coopsim.base.types import Phase as Phase
     from coopsim.base.types import Placement as Placement
     from coopsim.base.types import Recency as Recency
+    from coopsim.base.types import Role as Role
     from coopsim.fitting import fit as fit
     from coopsim.phantom.here import phantom_gpu as phantom_gpu
     from coopsim.simulate.allocators import cuda_caching as cuda_caching
@@ -46,11 +48,14 @@ if TYPE_CHECKING:
     from coopsim.study.tables import bands as bands
     from coopsim.study.validate import validate as validate
     from coopsim.trace import Trace as Trace
+    from coopsim.trace import TraceBuilder as TraceBuilder
+    from coopsim.trace import save as save
     from coopsim.trace.schedule import Schedule as Schedule
     from coopsim.trace.schedule import load_any as load  # noqa: F401
 
 _WHERE = {  # the public names: in which module, and as what
     "load": ("coopsim.trace.schedule", "load_any"),
+    "save": ("coopsim.trace", "save"),
     "capture": ("coopsim.api", "capture"),
     "phantom_gpu": ("coopsim.phantom.here", "phantom_gpu"),
     "replay": ("coopsim.simulate.replay", "replay"),
@@ -73,6 +78,9 @@ _WHERE = {  # the public names: in which module, and as what
     "compiled": ("coopsim.simulate.policies", "compiled"),
     "EvictionPolicy": ("coopsim.simulate.policies", "EvictionPolicy"),
     "Trace": ("coopsim.trace", "Trace"),
+    "TraceBuilder": ("coopsim.trace", "TraceBuilder"),
+    "Role": ("coopsim.base.types", "Role"),
+    "Phase": ("coopsim.base.types", "Phase"),
     "Schedule": ("coopsim.trace.schedule", "Schedule"),
     "fit": ("coopsim.fitting", "fit"),
     "CoopsimError": ("coopsim.base.types", "CoopsimError"),

@@ -19,7 +19,6 @@ import pytest
 
 import coopsim
 from coopsim.simulate import metrics, policies
-from coopsim.trace import save
 
 FUNCTIONS = [name for name in coopsim.__all__ if inspect.isfunction(getattr(coopsim, name))]
 CLASSES = [name for name in coopsim.__all__ if inspect.isclass(getattr(coopsim, name))]
@@ -69,7 +68,7 @@ def test_values_equal_what_they_contain(trace: Any, schedule: Any, tmp_path: Pat
     assert again == schedule
     assert again != coopsim.replay(trace, "lru", "60%", steps=2)
     schedule.save(tmp_path / "s.parquet")
-    save(trace, tmp_path / "t.parquet")
+    coopsim.save(trace, tmp_path / "t.parquet")
     loaded, back = coopsim.load(tmp_path / "s.parquet"), coopsim.load(str(tmp_path / "t.parquet"))
     assert {loaded, schedule, again, back, trace} == {schedule, trace}
     assert trace.named("other") == trace != coopsim.load("synth:unet:5")
@@ -141,6 +140,8 @@ WRONG: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "capture, file": (lambda t, s: coopsim.capture("unet", 3), NO_NAME),  # type: ignore[arg-type]
     "capture, name": (lambda t, s: coopsim.capture("unet", name=3), "the label"),  # type: ignore[arg-type]
     "a phantom": (lambda t, s: coopsim.phantom_gpu(None), NO_NAME),  # type: ignore[arg-type]
+    "a trace's file": (lambda t, s: coopsim.save(t, "."), "is a folder"),
+    "a schedule as a trace": (lambda t, s: coopsim.save(s, "s.parquet"), "is no trace"),  # type: ignore[arg-type]
     "a schedule's file": (lambda t, s: s.save("."), "is a folder"),
     "a table": (lambda t, s: t.to_pandas(3), "unknown table"),
     "an allocator": (lambda t, s: coopsim.cuda_caching(3), "3"),  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ OpId = NewType("OpId", int)
 Precision = Literal["tf32", "fp32"]  #: of float32 products on the card
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30  #: bytes
+GRANULE = 512  #: bytes, of which PyTorch's allocator, and an arena, give out multiples
 
 #: Releases of PyTorch whose caching allocator is simulated, from and to.
 OLDEST_TORCH, NEWEST_TORCH = "2.6.0", "2.15.0"

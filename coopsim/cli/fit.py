@@ -11,7 +11,7 @@ from coopsim.base.progress import note
 from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cli.common import command_of
-from coopsim.cli.phantom import memory_of, text_of
+from coopsim.cli.phantom import memory_of
 
 if TYPE_CHECKING:
     from coopsim.fitting import Fit, Remedy, Search
@@ -72,7 +72,7 @@ def _apply(script: "Script", remedy: "Remedy", args: argparse.Namespace) -> int:
     from coopsim.fitting import apply
 
     report = apply(script, remedy, output=2 if args.json else None)
-    print(json.dumps(report.to_dict(), indent=2) if args.json else text_of(report))
+    print(json.dumps(report.to_dict(), indent=2) if args.json else report)
     return 3 if report.outcome == "oom" else 0
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from coopsim.base.option import Excluded, add, option, positive
 from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.phantom_ranks import several
 from coopsim.cli.values import span
 
 VERB = "phantom run"
-_SEVERAL = Excluded("ranks", several, "--ranks of several")
+_SEVERAL = Excluded("ranks", lambda ranks: ranks is not None and not ranks.isdecimal(), "--ranks of several")
 _GATE = ("fit", "largest", "compile_budget", "fewest_ranks", "snapshot", "trace", _SEVERAL)
 _WHY_GATE = "--max-memory and --baseline are for one run; leave {} out"
 

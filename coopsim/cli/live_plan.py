@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.base import budget, files
 from coopsim.base.progress import note
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, times, wants_arena
 
 if TYPE_CHECKING:
@@ -214,4 +214,4 @@ def _text(found: dict[str, Any]) -> str:
     rows.append(("least of any", f"{human(most['lower_bound_bytes'])}, while {most['lower_bound_op']} runs: {held}"))
     if found["plan"]:
         rows.append(("plan", found["plan"]))
-    return "\n".join(f"{name:<18}{value}" for name, value in rows)
+    return listed(rows, 18)

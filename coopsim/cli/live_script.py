@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base import budget
+from coopsim.base.option import given
 from coopsim.base.progress import note
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
-from coopsim.run import words
+from coopsim.run.records import EndedLoop, SizeFromData
 
 if TYPE_CHECKING:
     from coopsim.live.host.hosting import Hosting
@@ -58,7 +60,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         command,
         card=args.gpu or "",
         memory_bytes=memory_bytes,
-        masks=args.masks,
+        **given(RunOptions, args, "live"),
         traceback=args.traceback,
         output=2 if args.json else None,
         variables=() if memory_bytes else allocator_variables(),
@@ -145,8 +147,10 @@ def said_by(script: "Script") -> dict[str, Any]:
     said = max(plugin_reports(script), key=lambda one: int(one["steps"]))
     new = {key: [one for one in said[key] if one["place"] not in _told] for key in ("needs_data", "loops_ended")}
     _told.update(one["place"] for found in new.values() for one in found)
-    for line in (*words.about_sizes(new["needs_data"], script.masks or "all"), *words.about_loops(new["loops_ended"])):
-        note(line)
+    for need in new["needs_data"]:
+        note(SizeFromData(**need).caution(script.masks or "all"))
+    for loop in new["loops_ended"]:
+        note(EndedLoop(**loop).caution)
     return said
 
 

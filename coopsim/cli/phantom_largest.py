@@ -10,7 +10,6 @@ from coopsim.base.text import listed
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_search as search
 from coopsim.run import memory
-from coopsim.run.words import kept
 
 if TYPE_CHECKING:
     from coopsim.run import Report, Script
@@ -83,7 +82,7 @@ def _text(script: "Script", found: "Largest") -> str:
     if found.fails is not None and (failed := found.tried[found.fails].out_of_memory):
         rows.append((f"with {found.fails}", failed.title))
     if found.value is not None and found.tried[found.value].depends_on_masks:
-        rows.append(("masks", f"keep {kept(found.tried[found.value])}"))
+        rows.append(("masks", f"keep {found.tried[found.value].kept_by_masks}"))
     rows.append(("runs", f"{len(found.tried)}; assumption: if a number trains, smaller ones do, too"))
     return listed(rows, 16)
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from coopsim.base.text import human, listed
+from coopsim.base.types import GRANULE
 from coopsim.trace import load_trace
 
 
@@ -65,7 +66,6 @@ def _verdict(found: Any) -> str:
 
 def _of_trace(file: str) -> Any:
     """Return the requests of a trace as items, over all its recorded steps; time counts requests."""
-    from coopsim.simulate.allocators.serving import GRANULE
     from coopsim.simulate.packing import Items, minimalloc
     from coopsim.trace.requests_of import of_trace
 

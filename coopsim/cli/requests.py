@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from coopsim.base.text import human, table
-from coopsim.base.types import CoopsimError
+from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.cli.common import real_allocator
 from coopsim.trace import load_trace
 
@@ -56,7 +56,7 @@ def _against(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace, trace: Any) -> str:
     """Return what each allocator reserves for the requests of a trace, without eviction."""
     from coopsim.simulate.allocators import DRIVER
-    from coopsim.simulate.allocators.serving import GRANULE, caching, gmlake, planned, release
+    from coopsim.simulate.allocators.serving import caching, gmlake, planned, release
     from coopsim.trace.requests_of import of_trace
 
     iterations = max(1, -(-(args.steps or 1) // trace.n_steps))

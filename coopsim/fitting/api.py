@@ -13,7 +13,7 @@ from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.editing.copies import copied
 from coopsim.fitting.remedy import Remedy
-from coopsim.fitting.searching.executors import changed
+from coopsim.fitting.searching.launching import changed
 from coopsim.fitting.searching.search import Search
 from coopsim.fitting.verdict import Fit
 from coopsim.run import Report, Script, run

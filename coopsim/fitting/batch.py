@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from coopsim.base import typed
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.options import BatchOptions, Option
@@ -51,13 +52,8 @@ class Given:
 
         trainer: whether the script imports transformers' Trainer; without it, TrainingArguments set nothing.
         """
-        arguments, adds_up = found["arguments"], found["adds_up"]
-        return cls(
-            arguments=MadeObject(**arguments) if arguments and trainer else None,
-            loaders=tuple(MadeObject(**loader) for loader in found["loaders"]),
-            adds_up=MadeObject(**adds_up) if adds_up else None,
-            options=BatchOptions.find(options),
-        )
+        given: Given = typed.read(cls, found if trainer else found | {"arguments": None})
+        return replace(given, options=BatchOptions.find(options))
 
     @property
     def wanted(self) -> int | None:

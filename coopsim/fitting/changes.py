@@ -3,6 +3,8 @@
 import json
 from dataclasses import asdict, dataclass, fields, replace
 
+from coopsim.base.typed import read
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -83,8 +85,5 @@ class Changes:
     @classmethod
     def read(cls, message: str) -> "Changes":
         """Return the changes that `message` was made of."""
-        found = json.loads(message)
-        found |= {name: tuple(found[name]) for name in ("models", "printed")}
-        found["lines"] = tuple((number, name, tuple(rows)) for number, name, rows in found["lines"])
-        found["variables"] = tuple((name, value) for name, value in found["variables"])
-        return cls(**found)
+        found: Changes = read(cls, json.loads(message))
+        return found

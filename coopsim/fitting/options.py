@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 _NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _FIRST = r"(?:^|_)"
@@ -42,11 +41,6 @@ class Option:
     takes: str = "a"
     choices: tuple[str, ...] = ()
 
-    @classmethod
-    def read(cls, found: dict[str, Any]) -> "Option":
-        """Return the option as the plugin in the script's process has reported it."""
-        return cls(tuple(found["names"]), found["value"], found["takes"], tuple(found["choices"]))
-
     @property
     def shown(self) -> str:
         """Its longest name, as typed."""
@@ -78,7 +72,7 @@ class Option:
         words, own = list(command), {_plain(name) for name in self.names}
         for i, word in enumerate(words):
             name, equals, _ = word.partition("=")
-            if not (word.startswith("-") and _plain(name) in own):
+            if not ((word.startswith("-") or f"{name}=" in self.names) and _plain(name) in own):
                 continue
             if self.takes == "no":
                 return tuple(words)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from coopsim.base.text import human, table
 from coopsim.fitting.remedy import Remedy
-from coopsim.run import Report, words
+from coopsim.run import Report
 
 _HEADER = ("", "kind", "peak", "time", "same numbers", "verified")
 
@@ -60,7 +60,7 @@ def notes(report: Report, memory_bytes: int) -> list[str]:
     if not report.steps and report.outcome == "ok":
         found.append("no optimizer stepped: what its first step takes, such as Adam's state, is not counted")
     found += of_growth(report) + of_evaluation(report, memory_bytes)
-    found += [words.unused_text(one) for one in report.unused]
+    found += map(str, report.unused)
     if report.memory_fraction is not None:
         found.append(
             f"the script limits PyTorch to {report.memory_fraction:.0%} of the card's memory "
@@ -72,13 +72,11 @@ def notes(report: Report, memory_bytes: int) -> list[str]:
 def of_growth(report: Report) -> list[str]:
     """Return a line on the growth, if there is any: how much per step, and by which op."""
     grown = report.growth
-    if not grown or not grown["bytes_per_step"]:
+    if not grown or not grown.bytes_per_step:
         return []
-    by = grown["held"][0] if grown["held"] else None
-    made = f", most of it by {by['op'] or 'ops that were not seen'}" if by else ""
-    made += f" in {by['module']}" if by and by["module"] else ""
+    made = f", most of it {grown.held[0].by}" if grown.held else ""
     return [
-        f"memory grows by {human(grown['bytes_per_step'])} per step from step {grown['first']} to {grown['last']}"
+        f"memory grows by {human(grown.bytes_per_step)} per step from step {grown.first} to {grown.last}"
         f"{made}; `coopsim phantom run` tells what keeps it"
     ]
 
@@ -86,19 +84,15 @@ def of_growth(report: Report) -> list[str]:
 def of_evaluation(report: Report, memory_bytes: int) -> list[str]:
     """Return a line on an evaluation that keeps its outputs: by how much it grows, and when the card is full."""
     said = []
-    of = report.phases.get("evaluation", {})
-    if of.get("grows_bytes"):
-        line = f"evaluation grows by {human(of['grows_bytes'])} per batch"
+    of = report.evaluation
+    if of.grows_bytes:
+        line = f"evaluation grows by {human(of.grows_bytes)} per batch"
         full = [
             i for i, nbytes in enumerate(report.evaluation_peaks, 1) if report.context_bytes + nbytes > memory_bytes
         ]
-        line += (
-            f", and the card is full by batch {full[0]} of {of['batches']}" if full else f" for {of['batches']} batches"
-        )
-        said.append(
-            line + "".join(f"; {one['name']} at {one['place']} keeps it" for one in report.evaluation_keeps[:1])
-        )
-        if of.get("with_gradients"):
+        line += f", and the card is full by batch {full[0]} of {of.batches}" if full else f" for {of.batches} batches"
+        said.append(line + "".join(f"; {one.name} at {one.place} keeps it" for one in report.evaluation_keeps[:1]))
+        if of.with_gradients:
             said.append("evaluation is with gradients: torch.no_grad() around it is missing, and was not tried")
     if report.host_ran_out:
         said.append(f"with memory enough on the card, {report.host_ran_out}")

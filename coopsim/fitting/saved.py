@@ -6,15 +6,12 @@ from dataclasses import asdict
 from importlib import util
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from coopsim.base import files
 from coopsim.base.option import declared
+from coopsim.base.typed import read
 from coopsim.base.types import CoopsimError
 from coopsim.fitting import inputs
-from coopsim.fitting.changes import Changes
-from coopsim.fitting.editing.edits import Edit
-from coopsim.fitting.options import Option
 from coopsim.fitting.remedy import Remedy
 from coopsim.run import Script
 from coopsim.version import __version__
@@ -37,7 +34,7 @@ def load(script: Script) -> tuple[Remedy, ...] | None:
     Raises CoopsimError if the file is damaged.
     """
     try:
-        found = tuple(map(_remedy, json.loads(_path(script).read_text(encoding="utf-8"))))
+        found: tuple[Remedy, ...] = read(tuple[Remedy, ...], json.loads(_path(script).read_text(encoding="utf-8")))
         return None if _is_old(_path(script), found) else found
     except FileNotFoundError:
         return None
@@ -49,14 +46,6 @@ def _is_old(path: Path, remedies: tuple[Remedy, ...]) -> bool:
     """Has a file changed that a remedy has another text of?"""
     files = {file for remedy in remedies for file, _ in remedy.texts}
     return any(Path(file).stat().st_mtime_ns > path.stat().st_mtime_ns for file in files)
-
-
-def _remedy(found: dict[str, Any]) -> Remedy:
-    changes = Changes.read(json.dumps(found["changes"]))
-    said: dict[str, Any] = {name: tuple(found[name]) for name in ("lines", "command", "after_model")}
-    said |= {"edits": tuple(map(Edit.read, found["edits"])), "texts": tuple(map(tuple, found["texts"]))}
-    said["options"] = tuple((Option.read(option), value) for option, value in found["options"])
-    return Remedy(**found | said | {"changes": changes})
 
 
 def versions() -> tuple[object, ...]:

@@ -1,9 +1,10 @@
 """The survey: what one run of the unchanged script shows of its models, its optimizers, and the cost of a step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from coopsim.base import typed
 from coopsim.fitting.batch import Given
 from coopsim.fitting.options import Option
 from coopsim.run import Report
@@ -161,15 +162,15 @@ def read(report: Report, needs_bytes: int) -> Survey:
     needs_bytes: the smallest memory for the run, context included.
     """
     found = report.plugin
-    options = tuple(map(Option.read, found["options"]))
+    options: tuple[Option, ...] = typed.read(tuple[Option, ...], found["options"])
     return Survey(
         report=report,
         trains=found["backwards"] > 0,
         adds_up=found["backwards"] > report.steps > 0,
         needs_bytes=needs_bytes,
         models=_models(found["models"]),
-        optimizers=tuple(Optimizer(**o) for o in found["optimizers"]["stepped"]),
-        sharding=tuple(Sharding(**call | {"ahead": tuple(call["ahead"])}) for call in found["sharding"]),
+        optimizers=typed.read(tuple[Optimizer, ...], found["optimizers"]["stepped"]),
+        sharding=typed.read(tuple[Sharding, ...], found["sharding"]),
         zeroed=tuple((z["file"], z["line"]) for z in found["optimizers"]["zeroed"]),
         skips=found["optimizers"]["skips"],
         trainer=found["trainer"],
@@ -194,11 +195,7 @@ def _models(found: list[dict[str, Any]]) -> tuple[ModelSurvey, ...]:
 
 
 def _model(number: int, found: dict[str, Any]) -> ModelSurvey:
-    levels = tuple(tuple(_block(number, block) for block in level) for level in found["levels"])
-    keys = ("type", "batch", "half", "autocast", "sharded", "name", "prefix", "file", "trained", "floats")
-    families = tuple(found["families"])
-    return ModelSurvey(number=number, levels=levels, families=families, **{key: found[key] for key in keys})
-
-
-def _block(root: int, found: dict[str, Any]) -> ModelBlock:
-    return ModelBlock(**found | {"root": root, "ops": tuple(OpSurvey(**op) for op in found["ops"])})
+    levels = [[block | {"root": number} for block in level] for level in found["levels"]]
+    own = {f.name: found[f.name] for f in fields(ModelSurvey) if f.name in found}
+    model: ModelSurvey = typed.read(ModelSurvey, own | {"number": number, "levels": levels})
+    return model

@@ -1,15 +1,16 @@
 """The verdict on a script and a card, with the remedies."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from coopsim.base.text import human
+from coopsim.base.text import human, listed
 from coopsim.cards import profiles
 from coopsim.fitting import rows
 from coopsim.fitting.figures import HEADROOM
 from coopsim.fitting.remedy import Remedy
-from coopsim.run import OutOfMemory, memory, words
+from coopsim.run import OutOfMemory, memory
 from coopsim.run.largest import Largest
+from coopsim.run.records_memory import HostMemory
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Fit:
     masks: str = "all"
     lower_needs_bytes: int | None = None
     full_after_steps: int | None = None
-    host: dict[str, Any] = field(default_factory=dict)
+    host: HostMemory | None = None
     at_least: bool = False
 
     @property
@@ -64,7 +65,7 @@ class Fit:
             "lower_needs_bytes": self.lower_needs_bytes,
             "full_after_steps": self.full_after_steps,
             "precision": self.precision,
-            "host": self.host,
+            "host": asdict(self.host) if self.host else {},
             "remedies": [remedy.row() for remedy in self.remedies],
         }
 
@@ -73,9 +74,7 @@ class Fit:
         return "\n".join([*said, *self._host()])
 
     def _host(self) -> list[str]:
-        found = words.of_host(self.host)
-        width = max((len(label) for label, _ in found), default=0) + 2
-        return [""] * bool(found) + [f"{label:{width}}{text}" for label, text in found]
+        return ["", listed(self.host.rows())] if self.host else []
 
     @property
     def _prices(self) -> str:

@@ -220,14 +220,15 @@ class Planning:
         if judgement is Judgement.KEPT:
             self._keep(signature, state.keep(p.validating_steps), self.limit)
         elif state.stays and judgement is Judgement.ALLOCATED:
-            self._keep(signature, state.allocate(), self.limit)
+            self._keep(signature, state.allocate(took.retries), self.limit)
         elif state.stays or judgement is Judgement.ALLOCATED:
-            self._move(signature, state.allocate())
+            self._move(signature, state.allocate(took.retries))
         elif self._in_arena is not None:
             self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
         else:
             excess = max(took.nbytes - self.limit, 0)
-            self._climb(signature, state, Failure(state.candidate, took.ran_out, excess, took.retries))
+            retries = (state.retries + took.retries) / (state.allocating + 1)
+            self._climb(signature, state, Failure(state.candidate, took.ran_out, excess, retries))
 
     def _keep(self, signature: Signature, state: OnTrial | Valid | Last, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""

@@ -39,14 +39,14 @@ Chosen = tuple[Candidate, Plan]  #: a schedule, and its plan
 class Failure:
     """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).
 
-    With an excess of 0 its steps kept to the budget, and were never steady: the latest one gave back the allocator's
+    With an excess of 0 its steps kept to the budget, and were never steady: on average each gave back the allocator's
     cache `retries` times.
     """
 
     candidate: Candidate
     ran_out: bool = False
     excess: int = 0
-    retries: int = 0
+    retries: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class Followed:
 
     tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
     allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
+    retries: how often all of these gave back the allocator's cache.
     """
 
     candidate: Candidate
@@ -88,6 +89,7 @@ class Followed:
     tried: tuple[Failure, ...] = ()
     kept: int = field(default=0, kw_only=True)
     allocating: int = field(default=0, kw_only=True)
+    retries: int = field(default=0, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
     why: ClassVar[str] = ""
     stays: ClassVar[bool] = False
@@ -105,15 +107,15 @@ class Followed:
     def keep(self, enough: int) -> Self:
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
         kept = self.kept + 1
-        return replace(self, kept=kept, allocating=0 if kept >= enough else self.allocating)
+        return replace(self, kept=kept) if kept < enough else replace(self, kept=kept, allocating=0, retries=0)
 
-    def allocate(self) -> Self:
+    def allocate(self, retries: int = 0) -> Self:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
-        return replace(self, kept=0, allocating=self.allocating + 1)
+        return replace(self, kept=0, allocating=self.allocating + 1, retries=self.retries + retries)
 
     def validate(self) -> "Valid | Last":
         """Enough steps have kept to the budget."""
-        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating)
+        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating, retries=self.retries)
 
     def finish(self) -> "Last":
         """No other plan is left to try: steps go on by this one."""

@@ -4,8 +4,9 @@ The script runs in processes of its own (launch/). Each of them loads sitecustom
 launch/inside.py; that waits until the script imports torch, watches it (probes/), and writes a report when the process
 ends (process.py). A task (task.py) tells a process what else to do, and a plugin (launch/plugin.py) is code of another
 package that runs in it. A rank is one process of a job on many cards (ranks/). report.py is the report of a run,
-words.py says it in words; search.py is the search over many runs, of which smallest.py and largest.py are two. gate/
-holds a run to a limit, longrun/ replays what some of its steps asked for thousands of steps on.
+whose figures are each declared once (figure.py); search.py is the search over many runs, of which
+smallest.py and largest.py are two. gate/ holds a run to a limit, longrun/ replays what some of its steps asked for
+thousands of steps on.
 """
 
 import importlib
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from coopsim.run.launch.run import record as record
     from coopsim.run.launch.run import run as run
     from coopsim.run.launch.run import with_other_bound as with_other_bound
-    from coopsim.run.process import Held as Held
-    from coopsim.run.process import OutOfMemory as OutOfMemory
+    from coopsim.run.records import Held as Held
+    from coopsim.run.records import OutOfMemory as OutOfMemory
     from coopsim.run.report import Bound as Bound
     from coopsim.run.report import Report as Report
     from coopsim.run.script import Script as Script
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 #: inside.py, need none of these.
 _WHERE = {
     "Bound": "report",
-    "Held": "process",
-    "OutOfMemory": "process",
+    "Held": "records",
+    "OutOfMemory": "records",
     "Report": "report",
     "Script": "script",
     "fit": "smallest",

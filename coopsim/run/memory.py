@@ -7,7 +7,8 @@ from coopsim.cards import profiles
 from coopsim.cards.context import Context
 from coopsim.phantom import ENDLESS as ENDLESS
 
-#: From how many bytes on memory surely does not run out.
+#: From how many bytes on memory surely does not run out; the phantom can reserve as many addresses (expandable
+#: segments).
 SURELY_ENOUGH = 1 << 40
 #: By how much of its memory a real card may differ from the phantom, in either direction. Of 46 batches that timm's
 #: authors measured on an RTX 3090 (docs/accuracy.md), 41 are called right. Four of the five that train here, and did

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from coopsim.base.types import OpId, Phase, Role, StorageId
+from coopsim.trace.checks import check
 from coopsim.trace.ragged import Ints, Ragged
 from coopsim.trace.table import Trace
 
@@ -14,7 +15,7 @@ EMPTY_CACHE = "empty_cache"
 
 
 class TraceBuilder:
-    """Collects storages, ops and frees; `build` returns the trace.
+    """Puts a trace together by hand: storages, ops and frees in the order of the program, then `build`.
 
     >>> b = TraceBuilder()
     >>> x = b.storage(1024, Role.INPUT, alive_at_start=True)
@@ -36,7 +37,10 @@ class TraceBuilder:
         self._step = 0
 
     def storage(self, nbytes: int, role: str = Role.ACTIVATION, *, alive_at_start: bool = False) -> StorageId:
-        """A new storage of `nbytes`. One that is alive at the start stays, unless it is freed."""
+        """Add a storage of `nbytes` and return its number. role: a coopsim.Role.
+
+        One that is alive at the start is there at the end, too, unless it is freed.
+        """
         self._bytes.append(nbytes)
         self._role.append(str(role))
         self._alive.append(alive_at_start)
@@ -60,10 +64,11 @@ class TraceBuilder:
         random: bool = False,
         peers: int = 0,
     ) -> OpId:
-        """The next op of the program. `temporaries` are the bytes that it allocates and frees inside.
+        """Add the next op of the program and return its number. Storages go by the numbers that `storage` gave.
 
-        `requests` is the order in which it asks for them and for what it creates (docs/reference/files.md). `peers`: of
-        a collective, the ranks that it is among.
+        temporaries: bytes that it allocates and frees inside. requests: the order in which it asks for them and for
+        what it creates (docs/reference/files.md). phase: a coopsim.Phase. peers: of a collective, the ranks that it is
+        among.
         """
         row = locals()
         del row["self"]
@@ -72,27 +77,31 @@ class TraceBuilder:
         return OpId(len(self._ops) - 1)
 
     def free(self, storage: int) -> None:
-        """The last reference to `storage` goes here."""
+        """Let the program drop its last reference to `storage` after the ops so far."""
         self._freed.append(storage)
         self._freed_after.append(len(self._ops) - 1)
 
     def next_step(self) -> None:
-        """What follows belongs to the next of several consecutive steps."""
+        """Begin the next of several consecutive steps."""
         self._step += 1
 
     def becomes(self, storage: int, successor: int) -> None:
-        """At the end, `storage` stands where `successor` stood at the start."""
+        """Let `storage` stand at the end where `successor` stood at the start."""
         self._becomes[storage] = successor
 
     def build(self, header: Mapping[str, Any]) -> Trace:
-        """The trace. A storage alive at the start and never freed becomes itself, unless `becomes` said otherwise."""
+        """Return the trace. A storage alive at the start and never freed becomes itself, if `becomes` did not say else.
+
+        header: `model`, its label, and what else a file is to say of it. CoopsimError for the first row that cannot be:
+        an unknown storage, use after free, a double free.
+        """
         gone = set(self._freed)
         becomes = [self._becomes.get(i, i if alive and i not in gone else -1) for i, alive in enumerate(self._alive)]
 
         def ints(key: str) -> Ints:
             return np.array([op[key] for op in self._ops], np.int64)
 
-        return Trace(
+        trace = Trace(
             bytes=np.array(self._bytes, np.int64),
             role=self._role,
             alive_at_start=np.array(self._alive, np.bool_),
@@ -116,3 +125,5 @@ class TraceBuilder:
             freed_after=np.array(self._freed_after, np.int64),
             header=dict(header),
         )
+        check(trace)
+        return trace

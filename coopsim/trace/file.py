@@ -62,7 +62,13 @@ def arrow(values: NDArray[Any]) -> pa.Array:
 
 
 def save(trace: Trace, path: str | Path) -> None:
-    """Check the trace and write it, with its content hash in the header."""
+    """Write a trace as a file (docs/reference/files.md), whole or not at all.
+
+    CoopsimError for the first row that cannot be (as TraceBuilder.build), and if it cannot be written. A schedule
+    has its own `save`.
+    """
+    if not isinstance(trace, Trace):
+        raise TraceError(f"{trace!r} is no trace")
     check(trace)
     ops, frees = event_rows(trace)
     n_rows = trace.n_storages + trace.n_ops + len(trace.freed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coopsim.base.types import Phase
+from coopsim.base.types import GRANULE, Phase
 from coopsim.trace.alive import bytes_by_role, live_bytes, live_bytes_by_role, peak_bytes, round_up
 from coopsim.trace.table import Trace
 
@@ -40,7 +40,7 @@ def info(trace: Trace) -> dict[str, Any]:
         "bytes_by_role": bytes_by_role(trace),
         "bytes_at_start": int(trace.bytes[at_start].sum()),
         "peak_bytes": peak_bytes(trace),
-        "peak_bytes_rounded": peak_bytes(trace, 512),
+        "peak_bytes_rounded": peak_bytes(trace, GRANULE),
         "base_cost_ns": int(trace.cost_ns.sum()),
         "flops": int(trace.flops.sum()),
         "random_ops": int(trace.random.sum()),

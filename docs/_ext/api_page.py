@@ -15,6 +15,7 @@ from coopsim.base.files import replacing
 PAGE = Path(__file__).parent.parent / "reference" / "python.md"
 CALLS = (
     "load",
+    "save",
     "capture",
     "phantom_gpu",
     "replay",
@@ -30,7 +31,8 @@ CALLS = (
     "fit",
     "cuda_caching",
 )
-CLASSES = ("Trace", "Schedule", "Policy", "EvictionPolicy", "Memory")
+CLASSES = ("Trace", "TraceBuilder", "Schedule", "Policy", "EvictionPolicy", "compiled", "Memory")
+CHOICES = ("Role", "Phase", "Cost", "Divisor", "Recency", "Placement", "InPlace")
 _HEAD = """# Python API
 
 Everything that a script or a notebook needs is in `coopsim` itself. `import coopsim` imports nothing else; each name
@@ -57,7 +59,14 @@ def page() -> str:
     """The page."""
     calls = [_entry(f"coopsim.{name}", _target(name)) for name in CALLS]
     classes = [_class(*_named(name)) for name in CLASSES]
-    return "\n".join([_HEAD, "## Calls\n", *calls, "## Values\n", *classes]).rstrip() + "\n"
+    choices = ["| | | values |", "| --- | --- | --- |", *map(_choice, CHOICES)]
+    parts = [_HEAD, "## Calls\n", *calls, "## Values\n", *classes, "## Choices\n", *choices]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _choice(name: str) -> str:
+    values = ", ".join(f"`{value}`" for value in getattr(coopsim, name))
+    return f"| `coopsim.{name}` | {_text(getattr(coopsim, name))} | {values} |"
 
 
 def _named(name: str) -> tuple[str, type]:

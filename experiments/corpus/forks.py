@@ -89,7 +89,7 @@ def reported(file: str, code: int, folder: str) -> dict[str, Any]:
         "verdict": report.outcome,
         "steps": report.steps,
         "peaks": [getattr(report, f"peak_{kind}_bytes") for kind in KINDS],
-        "needs_data": sorted({one["op"] for one in report.needs_data}),
+        "needs_data": sorted({one.op for one in report.needs_data}),
     }
 
 

@@ -17,8 +17,8 @@ from coopsim.fitting.searching.masks import lower_needs
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
+from coopsim.run.records import InputSizes, SizeFromData
 from coopsim.run.report import Report
-from coopsim.run.words import cautions
 
 #: Squares of all differences of n outputs with n targets, as one writes it by mistake.
 HUGE = """
@@ -157,7 +157,7 @@ def test_a_trial_that_hardly_trains_is_no_fit(steps: int, changes: Changes, comm
 
 def test_cautions_are_said_once_and_of_the_card() -> None:
     """Not of the memory that the first run has."""
-    first = replace(report(), benchmarked=True, input_sizes={"seen": 3, "largest": [8, 512]}, memory_bytes=1 << 40)
+    first = replace(report(), benchmarked=True, input_sizes=InputSizes(3, [8, 512]), memory_bytes=1 << 40)
     survey: Any = SimpleNamespace(report=first)
     search = Search(Script(("a.py",), card="t4", memory_bytes=5 << 30))
     search._note_basis(survey)
@@ -170,12 +170,12 @@ def test_cautions_are_said_once_and_of_the_card() -> None:
 @pytest.mark.parametrize(("left_out", "said"), [(0, 0), (20 << 20, 0), (50 << 20, 1)])
 def test_workspaces_that_are_not_counted_are_said_if_large(left_out: int, said: int) -> None:
     first = replace(report(), left_out_workspace_bytes=left_out, peak_reserved_bytes=4 << 30)
-    assert "\n".join(cautions(first)).count("by the rules of an H100 the largest takes") == said
+    assert "\n".join(first.cautions).count("by the rules of an H100 the largest takes") == said
 
 
 def test_masks_are_not_looked_at_where_they_change_no_verdict() -> None:
     """Parameters and the optimizer's state alone do not fit: no run is spent on masks that keep nothing."""
-    need = {"op": "aten.nonzero", "place": "a.py:1", "calls": 1, "by": "masks"}
+    need = SizeFromData("aten.nonzero", "a.py:1", 1, "masks")
     held = {"parameters": 4 << 30, "optimizer_state": 2 << 30, "activations": 9 << 30}
     first = replace(report(), needs_data=[need], peak_by_kind=held)
     assert first.depends_on_masks

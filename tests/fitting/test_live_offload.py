@@ -15,8 +15,8 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.figures import HEADROOM
 from coopsim.fitting.remedies import live
 from coopsim.fitting.remedy import Remedy
-from coopsim.fitting.searching import executors
-from coopsim.fitting.searching.executors import changed
+from coopsim.fitting.searching import launching
+from coopsim.fitting.searching.launching import changed
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.run import Script
@@ -113,8 +113,8 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
         n = len(told)
         return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
 
-    monkeypatch.setattr(executors, "run", run)
-    report = executors.Local()(changed(Script(("train.py",)), Changes(live="8GiB")))
+    monkeypatch.setattr(launching, "run", run)
+    report = launching.run_changed(changed(Script(("train.py",)), Changes(live="8GiB")), None)
     assert report.plugin["planned_steps"] == planned[-1]
     assert len(told) == runs
     assert all(one["own"] for one in told)

@@ -6,9 +6,9 @@ from statistics import median
 import pytest
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import PLUGIN
-from coopsim.fitting.searching.trials import ENDLESS
+from coopsim.fitting.searching.launching import PLUGIN
 from coopsim.run import Report, Script, run
+from coopsim.run.memory import SURELY_ENOUGH
 from tests.conftest import ROOT
 
 LIVE = ROOT / "experiments" / "gpu" / "results" / "nvidia-h100-80gb-hbm3-2026-11-26" / "live.json"
@@ -41,7 +41,7 @@ def test_times_of_remedies_are_those_of_the_card(tmp_path) -> None:
             changed.replace("for _ in range(3):", f"{before_loop}for _ in range(3):", 1), encoding="utf-8"
         )
         watched = {"plugin": PLUGIN, "told": Changes().message(), "quiet": True}
-        found[name] = run(Script((str(script),), card="h100-80gb", memory_bytes=ENDLESS, **watched))
+        found[name] = run(Script((str(script),), card="h100-80gb", memory_bytes=SURELY_ENOUGH, **watched))
     rows = {row["name"]: row for row in json.loads(LIVE.read_text(encoding="utf-8"))}
     took = {name: median(rows[f"fit {name}"]["step_ms"][-4:]) for name in LINES}
     for name, report in found.items():

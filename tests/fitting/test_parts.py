@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.typed import read
 from coopsim.base.types import CoopsimError
 from coopsim.fitting import batch, figures, rows
 from coopsim.fitting.batch import Given
@@ -17,12 +18,13 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import names, source
 from coopsim.fitting.remedies import checkpointing, microbatches
 from coopsim.fitting.remedy import Remedy
-from coopsim.fitting.searching import executors, order, progress, trials
+from coopsim.fitting.searching import launching, order, progress, trials
 from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import ModelBlock, ModelSurvey
 from coopsim.fitting.verdict import Fit
 from coopsim.run import Script
+from coopsim.run.records_memory import HostMemory
 
 MODEL = ModelSurvey(
     0, "Net", None, half=False, autocast=False, sharded=False, name="net", prefix="module.", file="", levels=()
@@ -65,7 +67,8 @@ def test_a_mistyped_option_of_the_batch_is_said() -> None:
     def fails(script: Script, _: object) -> Any:
         raise CoopsimError(f"{script.command[-1]} is no option")
 
-    tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None), execute=fails)  # type: ignore[arg-type]
+    tried = trials.Trials(Script(("a.py",), card="t4"), progress.Runs(lambda _: None))
+    tried.execute = fails  # type: ignore[assignment, method-assign]
     survey: Any = SimpleNamespace(trainer="", adds_up=False, given=Given(), activation_bytes=0, needs_bytes=1 << 40)
     microbatches.propose(Bench(tried, survey), batch.Batch(("a.py", "--bach={}"), 8))
     assert not tried.found
@@ -109,8 +112,8 @@ def test_what_may_suffice_comes_first_by_what_it_saves_per_run() -> None:
 def test_running_out_of_memory_is_not_explained_where_it_goes_on() -> None:
     """Live evicts, and goes on: 29 explanations took ten of a trial's 22 seconds."""
     script = Script(("a.py",), card="t4")
-    assert executors.changed(script, Changes()).explains
-    assert not executors.changed(script, Changes(live="1GiB")).explains
+    assert launching.changed(script, Changes()).explains
+    assert not launching.changed(script, Changes(live="1GiB")).explains
 
 
 def test_runs_are_told_when_they_begin_still_run_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +162,7 @@ def test_a_budget_takes_a_plan(steps: int, planned: int, failed: str, *, expecte
 
 
 def test_a_budget_is_run_as_coopsim_live_runs_it() -> None:
-    run = executors.changed(Script(("a.py",)), Changes(live="9MiB"))
+    run = launching.changed(Script(("a.py",)), Changes(live="9MiB"))
     assert (run.plugin, json.loads(run.told)) == ("coopsim.live.guest", {"memory": "9MiB", "hosting": None})
 
 
@@ -206,7 +209,7 @@ def test_memory_of_the_host_is_beside_the_cards() -> None:
         "pinned_bytes": 96 << 20,
         "pinned_by": [{"place": "train.py:6", "bytes": 144 << 20}],
     }
-    found = replace(alone, host=host)
+    found = replace(alone, host=read(HostMemory, host))
     assert found.to_dict()["host"] == host
     assert str(found).removeprefix(str(alone)).splitlines() == [
         "",

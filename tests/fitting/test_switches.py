@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.typed import read
 from coopsim.fitting.batch import Batch, Given
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.options import (
@@ -71,6 +72,7 @@ def test_what_an_option_speaks_of(topic: Any) -> None:
     [
         ([("--batch-size", 8), ("--grad-accum-steps", 2)], "--batch-size 4 --grad-accum-steps 4"),
         ([("--batch_size=", 8), ("--accum_steps=", 5)], "--batch_size=4 --accum_steps=10"),
+        ([("train.batch_size=", 8), ("train.accum_steps=", 5)], "train.batch_size=4 train.accum_steps=10"),
         ([("--train.global_batch_size", 64), ("--train.micro_batch_size", 8)], "--train.micro_batch_size 4"),
         ([("--global-batch-size", None), ("--micro-batch-size", 8)], "--micro-batch-size 4 --global-batch-size 8"),
         ([("--eval-batch-size", 16), ("--train-batch-size", 8), ("--accum", None)], "--train-batch-size 4 --accum 2"),
@@ -133,6 +135,11 @@ class Arguments:
     opt: str = "adamw"
 tyro.cli(Arguments, args=[word.replace("_", "-") for word in WORDS])
 ''',
+    "omegaconf": '''
+from omegaconf import OmegaConf
+settings = OmegaConf.create({"train": {"batch_size": 8, "grad_checkpointing": False, "opt": "adamw"}})
+OmegaConf.merge(settings, OmegaConf.from_dotlist(["train.batch_size=16"]))
+''',
     "click": '''
 import click
 @click.group()
@@ -172,7 +179,7 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
     kinds = {kind: said for kind, said in found.items() if not isinstance(said, str)}
     assert kinds.keys() >= {"argparse", "hf", "click", "typer"}
     for kind, said in kinds.items():
-        options = {option.name.removeprefix("train_"): option for option in map(Option.read, said)}
+        options = {option.name.removeprefix("train_"): option for option in read(tuple[Option, ...], said)}
         assert options["batch_size"].value == 16, kind
         assert options["grad_checkpointing"].value is False, kind
         assert options["grad_checkpointing"].is_switch
@@ -212,6 +219,13 @@ def test_switches_that_are_off_are_turned_on() -> None:
     ]
     assert [one.command[3:] for one in switches.half(own)] == [("--bf16", "True"), ("--dtype=bfloat16",)]
     assert [one.lines for one in switches.compiled(own)] == [("python train.py --lr 1 --compile",)]
+
+
+def test_an_optimizer_that_is_not_installed_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switches.util, "find_spec", lambda _: None)
+    own = bench(Option(("--optim",), "adamw_torch", "a", ("adamw_torch", "adamw_8bit", "adafactor")))
+    own.survey.needs_bytes = 0
+    assert [one.command[3:] for one in switches.optimizer(own)] == [("--optim", "adafactor")]
 
 
 def test_options_are_combined_in_one_command_and_come_first() -> None:
@@ -310,3 +324,14 @@ def test_globals_that_words_set_are_options(tmp_path: Path) -> None:
     assert given.wanted == 16
     assert given.options is not None
     assert given.options.command(script.command, 4, 4)[1:] == ("--batch_size=4", "--gradient_accumulation_steps=4")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [("adamw", "adafactor"), ("AdamW", "Adafactor"), ("torch.optim.AdamW", "torch.optim.Adafactor")],
+)
+def test_an_optimizer_is_spelled_as_the_program_spells_it(value: str, wanted: str) -> None:
+    """LitGPT takes the name of a class."""
+    own = bench(Option(("--optimizer",), value))
+    own.survey.optimizers[0].state_bytes = 1 << 50
+    assert [one.command[3:] for one in switches.optimizer(own)] == [("--optimizer", wanted)]

@@ -77,7 +77,7 @@ def test_what_runs_when_the_time_is_over_is_ended_and_no_failure() -> None:
         tried.stopped = True
         raise CoopsimError("a.py was ended by signal 9")
 
-    tried.execute = runs  # type: ignore[assignment]
+    tried.execute = runs  # type: ignore[assignment, method-assign]
     assert tried.run("one", Changes()) is None
     assert tried.failed == {}
     began = tried.runs.count
@@ -127,7 +127,7 @@ def test_a_smaller_budget_is_tried_where_it_may_help(
     )
     count = []
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
-    tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value]
+    tried.execute = lambda script, _: count.append(script) or said  # type: ignore[assignment, func-returns-value, method-assign]
     report = SimpleNamespace(ranks=(), compiled_graphs=0, steps=steps, context_bytes=0)
     survey: Any = SimpleNamespace(report=report, models=(), step_ns=1, clock_step_ns=0)
     live.propose(Bench(tried, survey))

@@ -101,6 +101,18 @@ def test_of_plans_that_all_have_retries_the_one_stays_that_costs_least_with_them
     assert margins(found)[-1] == 0.16
 
 
+def test_retries_count_by_all_steps_of_a_plan(child: Runner) -> None:
+    """And not by the latest, which had more than others: on average there are fewer by plans that leave little."""
+    text = """
+from itertools import cycle
+few = cycle([1, 1, 1, 4])
+answer(replanned(lambda m: 1, lambda margin: next(few) if margin < 0.1 else 2, 40, 8, 1.3, retry_ns=1e18))
+"""
+    found, _, stays = child(REPLAN + text)
+    assert stays
+    assert margins(found)[-1] < 0.1
+
+
 def test_a_plan_stays_where_a_steady_one_would_cost_more_than_it_spares(child: Runner) -> None:
     found, validated, _ = child(REPLAN + STEADY.format(1, 1, 0.0))
     assert validated

@@ -56,9 +56,9 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
 
 
 @pytest.mark.parametrize("plant", [
-    "from coopsim.live.unseen import Writers; Writers.mark = lambda self, recording: None",
-    "from coopsim.live.unseen import Writers; Writers.used = lambda *_: None",
-    "from coopsim.live.mode import StepMode; StepMode._is_located = lambda self, storage: None",
+    "from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None",
+    "from coopsim.live.writers import Writers; Writers.used = lambda *_: None",
+    "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
     found = child(f"{plant}\n{TRAIN}answer([same(name)[0] for name in {WAYS!r}])")
@@ -67,7 +67,7 @@ def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
 
 REUSED = """
 import torch
-from coopsim.live.unseen import Writers
+from coopsim.live.writers import Writers
 found = []
 for later in ([], ["aten.add.Tensor"]):
     tensor, writers = torch.ones(4), Writers()
@@ -82,3 +82,25 @@ answer(found)
 def test_an_op_whose_result_lies_where_zeros_have_lain_may_run_again(child: Runner) -> None:
     """Else plans depend on addresses, and keep what they could make again."""
     assert child(REUSED) == [["aten.zeros.default"], []]
+
+
+KNOWN = """
+import torch
+import coopsim.live
+from coopsim.record.observe import known
+budget = coopsim.live.Budget("1GiB")
+follows = known.Known(budget.session.ledger)
+weight = torch.ones(64, device="cuda", requires_grad=True)
+with budget.step():
+    places = torch.arange(64, device="cuda")
+    follows.write(places, torch.arange(64), 0)
+    last = int(known.on_host(places)[-1])
+    torch.where(places > 3, weight, 0.0).sum().backward()
+trace = budget.session.known.last.trace
+answer([last, trace.peers.tolist().count(1), trace.n_ops > 2])
+"""
+
+
+def test_the_phantom_s_own_access_to_known_values_is_none_of_the_program_s(child: Runner) -> None:
+    """Else no plan makes positions and masks again, nor what follows from them."""
+    assert child(KNOWN) == [63, 0, True]

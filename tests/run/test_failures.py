@@ -8,9 +8,12 @@ from coopsim.base.types import CoopsimError
 from coopsim.run import Script
 from coopsim.run.launch import failures
 from coopsim.run.probes import probe
-from coopsim.run.process import Held, OutOfMemory, ProcessReport, ScriptError
+from coopsim.run.process import ProcessReport
+from coopsim.run.records import Held, OutOfMemory, ScriptError, SizeFromData, ValueRead
+from coopsim.run.records_memory import GrowingStorages, Growth, Holder, PartPeaks, PhasePeaks
+from tests.conftest import Runner
 
-READ = {"op": "aten._local_scalar_dense.default", "place": "train.py:5"}
+READ = ValueRead("aten._local_scalar_dense.default", "train.py:5")
 #: Functions under way: name of the file, first line, line that was running.
 IN_THE_FUNCTION, IN_ANOTHER, BEFORE_IT = [("train.py", 3, 7)], [("train.py", 20, 27)], [("train.py", 3, 4)]
 
@@ -46,6 +49,15 @@ def test_a_value_that_cannot_be_the_reason_is_not_named(error: str, functions: l
     assert said(error, functions) == f"train.py:7: {error}"
 
 
+def test_data_are_not_blamed_for_a_missing_module() -> None:
+    """Nor is the script run again with masks that keep nothing."""
+    need = SizeFromData("aten.nonzero.default", "a.py:1", 1, "masks")
+    error = ScriptError("a.py:3", "ModuleNotFoundError: No module named 'apex'", ())
+    with pytest.raises(CoopsimError, match=r"^a.py:3: ModuleNotFoundError: No module named 'apex'$") as e:
+        failures.explain(Script(("a.py",)), 1, [ProcessReport(error=error, needs_data=[need])])
+    assert not isinstance(e.value, failures.DependsOnDataError)
+
+
 @pytest.mark.parametrize(
     "lost",
     [
@@ -65,6 +77,9 @@ def test_a_report_crosses_to_the_parent_as_it_is() -> None:
     out = OutOfMemory("a.py:1", "aten.mm.default", "Net", "forward", 2, 1, 2, 3, 4, 5, {"other": 2}, held)
     said = ProcessReport(used=True, error=ScriptError("a.py:3", "ValueError", (("a.py", 1, 3),)), out_of_memory=out)
     said.evaluation_peaks, said.lost = (1, 2), {"host": "OSError: none"}
+    said.needs_data = [SizeFromData("op", "a.py:1", 3, "even")]
+    said.phases = {"load": PartPeaks(1), "evaluation": PhasePeaks(2)}
+    said.growth = Growth(3, 9, 8, (GrowingStorages("op", "Net", "", 8),), (Holder("kept", "list", "a.py:2", 1, 8, 0),))
     assert ProcessReport.read(said.message()) == said
 
 
@@ -86,3 +101,16 @@ def test_a_probe_with_a_name_can_be_lost_and_one_without_cannot(capsys: pytest.C
     assert "Traceback" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="no figures"):
         probe.fill([Fails()], found)
+
+
+COMPILERS = r"""
+from coopsim.run.launch.inside import _first_line
+head = "Error building extension 'k'"
+text = head + ": [1/2] /usr/bin/nvcc -c k.cu -o k.o\nFAILED: k.o\nk.cu(3): error: foo is undefined\n1 error detected"
+answer([_first_line(RuntimeError(said)) for said in (text, head + ": [1/2] nvcc", "one\ntwo error: three", "")])
+"""
+
+
+def test_a_compiler_s_error_is_said_and_not_its_command(on_phantom: Runner) -> None:
+    head = "Error building extension 'k'"
+    assert on_phantom(COMPILERS) == [f"{head}: k.cu(3): error: foo is undefined", f"{head}: [1/2] nvcc", "one", ""]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.cli.phantom_growth import rows
 from coopsim.run import Report
+from coopsim.run.records_memory import GrowingStorages, Growth, Holder
 from tests.run import leaks, more_leaks
 from tests.run.command import report_of_text
 from tests.run.leaks import HEAD
@@ -72,13 +72,8 @@ def test_four_steps_are_too_few(tmp_path: Path) -> None:
 
 
 def test_what_is_printed() -> None:
-    grown = {
-        "first": 3, "last": 13, "bytes_per_step": 1 << 20,
-        "held": [{"op": "aten.mm.default", "module": "net.0", "place": "train.py:9", "bytes_per_step": 1 << 20}],
-        "kept_in": [
-            {"name": "outs", "kind": "list", "place": "train.py:12", "tensors": 9, "bytes": 9 << 20, "nodes": 0},
-        ],
-    }  # fmt: skip
+    held = GrowingStorages("aten.mm.default", "net.0", "train.py:9", 1 << 20)
+    grown = Growth(3, 13, 1 << 20, (held,), (Holder("outs", "list", "train.py:12", 9, 9 << 20, 0),))
     numbers = dict.fromkeys(("peak_allocated_bytes", "peak_reserved_bytes", "peak_requested_bytes"), 1)
     report = Report(
         command=["python", "train.py"], gpu="rtx-3060", memory_bytes=1 << 30, outcome="ok", steps=13, **numbers,
@@ -86,7 +81,7 @@ def test_what_is_printed() -> None:
     )  # fmt: skip
     once = replace(report, peak_allocated_bytes=300 << 20, steady_peak_allocated_bytes=100 << 20)
     assert (report.full_after(1 << 30), once.full_after(1 << 30), once.full_after(1 << 20)) == (525, 725, None)
-    assert rows(report) == [
+    assert grown.rows(report.full_after(report.memory_bytes)) == [
         ("grows", "1 MiB per step from step 3 to 13; at that rate the card is full after some 525 steps"),
         ("", "     1 MiB  by aten.mm.default in net.0 at train.py:9"),
         ("kept by", "outs (list) at train.py:12: 9 tensors of earlier steps, 9 MiB"),

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from coopsim.cli import phantom_largest
-from coopsim.cli.phantom import text_of
 from coopsim.fitting.verdict import Fit
 from coopsim.run import OutOfMemory, Report, Script
 from coopsim.run.largest import Largest
@@ -71,8 +70,8 @@ def test_of_fit() -> None:
 
 
 def test_of_a_run() -> None:
-    assert "too close" not in text_of(report(allocated=20000))
-    said = text_of(report(allocated=22916))
+    assert "too close" not in str(report(allocated=20000))
+    said = str(report(allocated=22916))
     assert "\ntoo close       to call: needs 22.63 GiB, leaves 1.058 GiB on the phantom GPU, and a real card" in said
     assert report(allocated=22916).to_dict()["too_close_to_call"]
     assert not report(allocated=20000, smallest=20300).to_dict()["too_close_to_call"]
@@ -81,7 +80,7 @@ def test_of_a_run() -> None:
 def test_of_a_run_that_ran_out() -> None:
     """What it needs is known with --fit alone."""
     assert not report(allocated=23900, outcome="oom").too_close_to_call
-    assert "too close       to call: needs 24.41 GiB, lacks " in text_of(
+    assert "too close       to call: needs 24.41 GiB, lacks " in str(
         report(allocated=23900, outcome="oom", smallest=25000)
     )
 

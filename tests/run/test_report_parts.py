@@ -3,21 +3,26 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from coopsim.cli.phantom import text_of
 from coopsim.run import Report
+from coopsim.run.cautions import garbage
 from tests.live.command import called
 
 FAILS = """
-import torch
+import gc, torch
 from coopsim.run.probes import kinds
 
 def fails(*_):
     raise RuntimeError("Cannot access data pointer of Tensor")
 
 kinds.Kinds.at_peak = fails
+cycle = [torch.ones(1 << 18, device="cuda")]
+cycle.append(cycle)
+del cycle
+gc.collect(0)  # as the collector does by itself from time to time
 x = torch.ones(1 << 20, device="cuda")
 """
 
@@ -30,6 +35,8 @@ def test_a_part_that_fails_loses_nothing_else(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["peak_requested_bytes"] == 4 << 20
+    assert report["garbage_bytes"] == 1 << 20
+    assert "garbage collector freed 1 MiB at once" in "\n".join(garbage(SimpleNamespace(**report)))
     assert report["lost"] == {"peak_by_kind": "RuntimeError: Cannot access data pointer of Tensor"}
 
 
@@ -40,6 +47,6 @@ def test_blocks_that_other_streams_hold_back_are_shown() -> None:
         peak_device_bytes=2 << 30, processes=1, peak_active_bytes=3 << 29,
     )  # fmt: skip
     assert "peak active     1.5 GiB, freed blocks that another stream still uses (record_stream) included" in (
-        text_of(report).splitlines()
+        str(report).splitlines()
     )
-    assert "peak active" not in text_of(replace(report, peak_active_bytes=1 << 30))
+    assert "peak active" not in str(replace(report, peak_active_bytes=1 << 30))

@@ -241,13 +241,20 @@ MALFORMED = {
         column("becomes", 1, 0),
         "row 1: storage 1 should become 0, but it is freed before the end",
     ),
-    "no ops": (lambda _: TraceBuilder().build({}), "the trace has no ops"),
 }
 
 
 class TestMalformed:
     def test_well_formed(self) -> None:
         check(trace())
+
+    def test_none_is_built(self) -> None:
+        b = TraceBuilder()
+        with pytest.raises(TraceError, match="the trace has no ops"):
+            b.build({})
+        b.op("aten.relu.default", reads=[7])
+        with pytest.raises(TraceError, match="unknown storage 7"):
+            b.build({})
 
     @pytest.mark.parametrize(("change", "message"), MALFORMED.values(), ids=MALFORMED)
     def test_refused(self, change: Callable[[Trace], Trace], message: str, tmp_path: Path) -> None:

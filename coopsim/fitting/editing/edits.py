@@ -6,7 +6,7 @@ A place is certain if the file has exactly one such call, or loop, there, and it
 import ast
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +35,6 @@ class Edit:
     times: int = 1
     after: str = ""
     inserted: str = ""
-
-    @classmethod
-    def read(cls, found: Mapping[str, object]) -> "Edit":
-        """Return the edit of which `found` is dataclasses.asdict, as JSON gives it back."""
-        arguments = tuple((str(n), int(i), str(v)) for n, i, v in found["arguments"])  # type: ignore[attr-defined]
-        return cls(**{**found, "arguments": arguments, "dropped": tuple(found["dropped"])})  # type: ignore[arg-type]
 
 
 def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:

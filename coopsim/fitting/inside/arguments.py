@@ -1,18 +1,20 @@
 """Watch the program's own parsers of arguments: which options there are, and what they are in this run.
 
 Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
-those of click and typer, and globals of the main module that a file of the user's sets by words `--name=value`.
+those of click and typer, settings of OmegaConf that words `name=value` change (torchtune), and globals of the main
+module that a file of the user's sets by words `--name=value`.
 """
 
 import ast
 import contextlib
-import functools
 import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -29,25 +31,22 @@ class Arguments:
         after_import("tyro._calling", self._see_tyro)
         for name in ("click.core", "typer._click.core"):
             after_import(name, self._see_click)
+        after_import("omegaconf.omegaconf", self._see_omegaconf)
 
     def _see_argparse(self, module: ModuleType) -> None:
-        parse = module.ArgumentParser._parse_known_args  # which parse_args of all that is built on it come to
+        kind = module.ArgumentParser
 
-        @functools.wraps(parse)
-        def parsed(parser: Any, *args: Any, **kwargs: Any) -> Any:
+        def parsed(parse: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
             result = parse(parser, *args, **kwargs)
             for action in parser._actions:
                 takes = "no" if action.nargs == 0 else "perhaps" if action.nargs == "?" else "a"
                 self._add(action.option_strings, _value(result[0], action.dest), takes, action.choices)
             return result
 
-        module.ArgumentParser._parse_known_args = parsed
+        kind._parse_known_args = hooked(kind._parse_known_args, parsed)  # to which parse_args of all come
 
     def _see_tyro(self, module: ModuleType) -> None:
-        make = module.callable_with_args
-
-        @functools.wraps(make)
-        def made(function: Any, parser: Any, default: Any, values: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        def made(make: Any, function: Any, parser: Any, default: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
             with contextlib.suppress(AttributeError, TypeError):  # what it is made of has changed
                 for one in parser.args:
                     takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
@@ -56,20 +55,35 @@ class Arguments:
                     self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
             return make(function, parser, default, values, *args, **kwargs)
 
-        module.callable_with_args = made  # type: ignore[attr-defined]
+        module.callable_with_args = hooked(module.callable_with_args, made)  # type: ignore[attr-defined]
 
     def _see_click(self, module: ModuleType) -> None:
-        invoke = module.Command.invoke
-
-        @functools.wraps(invoke)
-        def invoked(command: Any, ctx: Any) -> Any:
+        def invoked(invoke: Any, command: Any, ctx: Any) -> Any:
             for one in command.params:
                 takes = "no" if getattr(one, "is_flag", False) else "a"
                 names = [name for name in one.opts if name.startswith("-")]
                 self._add(names, ctx.params.get(one.name), takes, getattr(getattr(one, "type", None), "choices", ()))
             return invoke(command, ctx)
 
-        module.Command.invoke = invoked
+        module.Command.invoke = hooked(module.Command.invoke, invoked)
+
+    def _see_omegaconf(self, module: ModuleType) -> None:
+        kind = module.OmegaConf
+        words: list[Any] = []  # what has been made of words
+
+        def made(of_words: Any, *args: Any, **kwargs: Any) -> Any:
+            words.append(of_words(*args, **kwargs))
+            return words[-1]
+
+        def merged(merge: Any, *configs: Any) -> Any:
+            result = merge(*configs)
+            if any(one is config for one in words for config in configs):
+                for name, value in _leaves(module.OmegaConf.to_container(result)):
+                    self._add([f"{name}="], value, "a", ())
+            return result
+
+        kind.from_dotlist = staticmethod(hooked(kind.from_dotlist, made))
+        kind.merge = staticmethod(hooked(kind.merge, merged))
 
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum
@@ -85,6 +99,15 @@ class Arguments:
             for name, value in _globals(Path(self._main)).items():
                 self._add([f"--{name}="], value, "a", ())
         return list(self._found.values())
+
+
+def _leaves(config: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested dicts with their names, joined by dots."""
+    if isinstance(config, dict):
+        for name, value in config.items():
+            yield from _leaves(value, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, config
 
 
 def _of_words(said: Any) -> Any:

@@ -1,6 +1,5 @@
 """Watch what sets batch sizes (TrainingArguments, data loaders) and what adds up gradients; divide batches."""
 
-import functools
 import inspect
 import sys
 from types import FrameType, ModuleType
@@ -10,7 +9,7 @@ import torch
 from torch.optim import optimizer as hooks
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.inside import accumulating
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.places import is_own
 
@@ -42,8 +41,8 @@ class Batches:
         self._advanced.clear()
 
     def _see_loaders(self, module: ModuleType) -> None:
-        def init(original: Any, signature: inspect.Signature, loader: Any, *args: Any, **kwargs: Any) -> None:
-            bound = signature.bind(loader, *args, **kwargs)
+        def init(original: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            bound = inspect.signature(original).bind(loader, *args, **kwargs)
             bound.apply_defaults()
             batch = bound.arguments["batch_size"]
             place = _place(loader)
@@ -53,23 +52,23 @@ class Batches:
                     bound.arguments["batch_size"] = batch // self._divide
             original(*bound.args, **bound.kwargs)
 
-        _around(module.DataLoader, "__init__", init)
+        module.DataLoader.__init__ = hooked(module.DataLoader.__init__, init)
 
-        def iterate(original: Any, _: Any, loader: Any) -> Any:
+        def iterate(original: Any, loader: Any) -> Any:
             found = original(loader)
             self._by_iterator[id(found)] = id(loader)
             return found
 
-        def advance(original: Any, _: Any, iterator: Any) -> Any:
+        def advance(original: Any, iterator: Any) -> Any:
             if torch.is_grad_enabled() and id(iterator) in self._by_iterator:
                 self._advanced.add(self._by_iterator[id(iterator)])
             return original(iterator)
 
-        _around(module.DataLoader, "__iter__", iterate)
-        _around(module._BaseDataLoaderIter, "__next__", advance)
+        loader, iterator = module.DataLoader, module._BaseDataLoaderIter
+        loader.__iter__, iterator.__next__ = hooked(loader.__iter__, iterate), hooked(iterator.__next__, advance)
 
     def _see_arguments(self, module: ModuleType) -> None:
-        def post_init(original: Any, _: Any, arguments: Any) -> None:
+        def post_init(original: Any, arguments: Any) -> None:
             self._arguments = _place(arguments) | {
                 "batch": arguments.per_device_train_batch_size,
                 "times": arguments.gradient_accumulation_steps,
@@ -79,25 +78,25 @@ class Batches:
                 arguments.gradient_accumulation_steps *= self._divide
             original(arguments)
 
-        _around(module.TrainingArguments, "__post_init__", post_init)
+        module.TrainingArguments.__post_init__ = hooked(module.TrainingArguments.__post_init__, post_init)
 
     def _see_lightning(self, module: ModuleType) -> None:
         self._accumulating(module.Trainer, "accumulate_grad_batches")
 
     def _see_accelerate(self, module: ModuleType) -> None:
-        def accumulate(original: Any, _: Any, accelerator: Any, *models: Any) -> Any:
+        def accumulate(original: Any, accelerator: Any, *models: Any) -> Any:
             found = getattr(accelerator, "coopsim_place", None)
             self._adds_up = found or self._adds_up
             return original(accelerator, *models)
 
         self._accumulating(module.Accelerator, "gradient_accumulation_steps", used=False)
-        _around(module.Accelerator, "accumulate", accumulate)
+        module.Accelerator.accumulate = hooked(module.Accelerator.accumulate, accumulate)
 
     def _accumulating(self, owner: Any, argument: str, *, used: bool = True) -> None:
         """Watch a class whose `argument` is the number of batches to add up; used: making it means using it."""
 
-        def init(original: Any, signature: inspect.Signature, made: Any, *args: Any, **kwargs: Any) -> None:
-            bound = signature.bind(made, *args, **kwargs)
+        def init(original: Any, made: Any, *args: Any, **kwargs: Any) -> None:
+            bound = inspect.signature(original).bind(made, *args, **kwargs)
             times = bound.arguments.get(argument)
             place = _place(made) | {"argument": argument, "times": times or 1}
             if used and place["by"] and isinstance(place["times"], int):
@@ -108,7 +107,7 @@ class Batches:
                 bound.arguments[argument] = place["times"] * self._divide
             original(*bound.args, **bound.kwargs)
 
-        _around(owner, "__init__", init)
+        owner.__init__ = hooked(owner.__init__, init)
 
     def found(self) -> dict[str, Any]:
         """Return what was recorded, as Given.read expects it; of data loaders, those that training steps read from."""
@@ -117,21 +116,10 @@ class Batches:
         return {"arguments": self._arguments, "loaders": list(once.values()), "adds_up": self._adds_up}
 
 
-def _around(owner: Any, name: str, around: Any) -> None:
-    original = getattr(owner, name)
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return around(original, signature, *args, **kwargs)
-
-    setattr(owner, name, replaced)
-
-
 def _place(made: Any) -> dict[str, Any]:
     """Return the type of an object and the user's line that makes it."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename == __file__ or _is_of(frame, made)):
+    while frame is not None and (frame.f_globals["__name__"].startswith("coopsim.") or _is_of(frame, made)):
         frame = frame.f_back
     file, line, by = "", 0, _BY_LIBRARY
     if frame is not None and is_own(frame.f_code.co_filename):
@@ -143,15 +131,3 @@ def _is_of(frame: FrameType, made: Any) -> bool:
     """Is the frame a method of the object, or a library's wrapper of one?"""
     names = frame.f_code.co_varnames[: max(frame.f_code.co_argcount, 1)]
     return bool(names) and frame.f_locals.get(names[0]) is made
-
-
-def accumulate(changes: Changes) -> None:
-    """From now on, skip calls of zero_grad and Optimizer.step: an optimizer steps once per `changes.accumulate` calls.
-
-    With `changes.hold_gradients`, gradients are never cleared, but the optimizer steps at every call.
-    """
-    if changes.hold_gradients:
-        for owner in (torch.optim.Optimizer, torch.nn.Module):
-            accumulating.conditional(owner, "zero_grad", lambda _: False)
-        return
-    accumulating.skip_steps(lambda _, call: call % changes.accumulate == 0)

@@ -1,8 +1,7 @@
 """Measure what a script's steps cost, by the prices of classes and by the phantom's clock, and where memory peaks."""
 
-import functools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,13 +11,11 @@ from torch.optim import optimizer as hooks
 from coopsim.cards import prices, profiles
 from coopsim.cards.prices import Call
 from coopsim.phantom.control import Control
-from coopsim.record.observe import effects, torch_private
-from coopsim.record.observe.native import memory
+from coopsim.record.observe import effects, inductor
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes import clock
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.steps import Counted
-
-_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
 
 
 class StepMeter:
@@ -43,49 +40,36 @@ class StepMeter:
         self._in_block = in_block
         hooks.register_optimizer_step_pre_hook(self._begins)
         hooks.register_optimizer_step_post_hook(self._ends)
-        after_import("torch._inductor.runtime.triton_heuristics", self._inductor)
+        after_import(inductor.LAUNCHER, lambda _: inductor.around_kernels(self._launched))
         after_import("triton.runtime.jit", self._triton)
         after_import("triton.runtime.autotuner", self._autotuner)
 
-    def _inductor(self, _: ModuleType) -> None:
-        """Add the cost of Inductor's kernels, which the dispatcher does not see, by the bytes of their operands."""
-        launch = torch_private.get(_LAUNCH)
-
-        @functools.wraps(launch)
-        def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            if not kwargs.get("benchmark_run"):
-                self._kernel(sum(map(_bytes, args)))
-            return launch(kernel, *args, **kwargs)
-
-        torch_private.replace(_LAUNCH, run)
+    def _launched(self, launch: Callable[[], Any], _: Any, args: Sequence[Any]) -> Any:
+        self._kernel(clock.nbytes(args))
+        return launch()
 
     def _triton(self, module: ModuleType) -> None:
         """Cost kernels that the script or a library wrote in Triton by the bytes of their operands, too.
 
         Their arithmetic is not known. What triton.autotune launches to compare configurations is not counted.
         """
-        launch = module.JITFunction.run
 
-        @functools.wraps(launch)
-        def run(kernel: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        def run(launch: Any, kernel: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
             if not warmup and not self._comparing:
-                self._kernel(sum(map(_bytes, (*args, *kwargs.values()))))
+                self._kernel(clock.nbytes((*args, *kwargs.values())))
             return launch(kernel, *args, warmup=warmup, **kwargs)
 
-        module.JITFunction.run = run
+        module.JITFunction.run = hooked(module.JITFunction.run, run)
 
     def _autotuner(self, module: ModuleType) -> None:
-        bench = module.Autotuner._bench
-
-        @functools.wraps(bench)
-        def compare(*args: Any, **kwargs: Any) -> Any:
+        def compare(bench: Any, *args: Any, **kwargs: Any) -> Any:
             self._comparing = True
             try:
                 return bench(*args, **kwargs)
             finally:
                 self._comparing = False
 
-        module.Autotuner._bench = compare
+        module.Autotuner._bench = hooked(module.Autotuner._bench, compare)
 
     def _kernel(self, nbytes: int) -> None:
         """Add the cost of a compiled kernel that moves so many bytes."""
@@ -104,8 +88,8 @@ class StepMeter:
         changed = effects.mutated(func, named)
         if not made and not changed:
             return
-        nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
-        made_bytes = _bytes(out) if made else 0
+        nbytes = sum(clock.nbytes(value) * (2 if name in changed else 1) for name, value in named.items())
+        made_bytes = clock.nbytes(out) if made else 0
         if str(func) == "aten._log_softmax.default":
             self._logits = max(self._logits, made_bytes)
         nbytes += made_bytes
@@ -180,7 +164,3 @@ class StepMeter:
 
 def _peak() -> int:
     return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
-
-
-def _bytes(value: Any) -> int:
-    return sum(min(t.numel() * t.element_size(), memory(t)[1]) for t in effects.tensors(value))

@@ -1,6 +1,5 @@
 """Survey and change how optimizers step, and how gradients are cleared."""
 
-import functools
 import sys
 from types import FrameType
 from typing import Any
@@ -10,7 +9,10 @@ from torch import nn
 from torch.optim import optimizer as hooks
 
 from coopsim.fitting.changes import Changes
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.places import is_own
+
+_OWNERS: tuple[Any, ...] = (torch.optim.Optimizer, nn.Module)  #: classes with a method zero_grad
 
 
 class Optimizers:
@@ -24,9 +26,9 @@ class Optimizers:
         self._skips = False
         hooks.register_optimizer_step_pre_hook(self._steps)
         hooks.register_optimizer_step_post_hook(self._stepped)
-        _around(torch.optim.Optimizer, "__init__", self._init)
-        for owner in (torch.optim.Optimizer, nn.Module):
-            _around(owner, "zero_grad", self._zero_grad)
+        torch.optim.Optimizer.__init__ = hooked(torch.optim.Optimizer.__init__, self._init)  # type: ignore[method-assign]
+        for owner in _OWNERS:
+            owner.zero_grad = hooked(owner.zero_grad, self._zero_grad)
 
     def _init(self, original: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         self._made[id(optimizer)] = (type(optimizer).__name__, *_place())
@@ -85,8 +87,8 @@ def install(changes: Changes) -> None:
     With `changes.set_to_none`, every zero_grad sets gradients to None, whatever it is called with.
     """
     if changes.set_to_none:
-        for owner in (torch.optim.Optimizer, nn.Module):
-            _around(owner, "zero_grad", _to_none)
+        for owner in _OWNERS:
+            owner.zero_grad = hooked(owner.zero_grad, _to_none)
     if changes.foreach is None and changes.fused is None:
         return
     done: set[int] = set()
@@ -114,16 +116,6 @@ def _foreach(group: dict[str, Any]) -> bool:
     if "foreach" not in group or group.get("fused"):
         return False
     return group["foreach"] is not False
-
-
-def _around(owner: Any, name: str, around: Any) -> None:
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        return around(original, *args, **kwargs)
-
-    setattr(owner, name, replaced)
 
 
 def _place() -> tuple[str, int]:

@@ -4,13 +4,15 @@ import sys
 from typing import Any
 
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.inside import arguments, batches, lines, optimizers, precision, sharded
+from coopsim.fitting.inside import accumulating, arguments, batches, lines, optimizers, precision, sharded
 from coopsim.fitting.inside.blocks import BlockMeter
 from coopsim.fitting.inside.meter import StepMeter
 from coopsim.fitting.inside.models import Models
-from coopsim.fitting.inside.partitioner import Partitioner
 from coopsim.fitting.inside.rough import Rough
+from coopsim.record.observe import torch_private
 from coopsim.run.probes.watch import Watch
+
+_config: Any = torch_private.get("torch._functorch.config")  #: of AOTAutograd's partitioner
 
 
 class ChangesPlugin:
@@ -45,7 +47,7 @@ class ChangesPlugin:
         watch.compilation.before.append(self._partitioner.set)
         optimizers.install(changes)
         if changes.hold_gradients or changes.accumulate > 1:
-            batches.accumulate(changes)
+            accumulating.accumulate(changes)
 
     def forget(self) -> None:
         """Do nothing: a fork takes no training steps."""
@@ -65,3 +67,22 @@ class ChangesPlugin:
             "own_memory_budgets": self._partitioner.own,
             **self._meter.found(),
         }
+
+
+class Partitioner:
+    """Sets activation_memory_budget to `budget` before each graph is compiled; None leaves the script's.
+
+    `own`: the values that the script itself had set, other than PyTorch's default, each once.
+    """
+
+    def __init__(self, budget: float | None) -> None:
+        self._budget = budget
+        self.own: list[float] = []
+
+    def set(self) -> None:
+        """Set the budget, and note the value that the script had set; the caller calls it before each compilation."""
+        found = _config.activation_memory_budget
+        if found not in (1.0, self._budget, *self.own):
+            self.own.append(found)
+        if self._budget is not None:
+            _config.activation_memory_budget = self._budget

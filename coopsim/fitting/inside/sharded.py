@@ -1,7 +1,6 @@
 """Survey and change how a script shards its modules with FSDP."""
 
 import contextlib
-import functools
 import inspect
 import sys
 from types import FrameType, ModuleType
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from coopsim.fitting.changes import Changes
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 from coopsim.run.probes.places import is_own
 
@@ -37,17 +37,15 @@ class Sharded:
         self._deferring(module)
 
     def _first(self, module: ModuleType) -> None:
-        changes, original = self._changes, module.FullyShardedDataParallel.__init__
-        signature = inspect.signature(original)
+        changes, kind = self._changes, module.FullyShardedDataParallel
 
-        @functools.wraps(original)
-        def init(*args: Any, **kwargs: Any) -> None:
-            bound = signature.bind(*args, **kwargs)
+        def init(original: Any, *args: Any, **kwargs: Any) -> None:
+            bound = inspect.signature(original).bind(*args, **kwargs)
             bound.apply_defaults()
             said = bound.arguments
             strategy = getattr(said["sharding_strategy"], "name", "")
             self._call(
-                sys._getframe(1),
+                sys._getframe(2),
                 type="FullyShardedDataParallel",
                 keeps=_KEEPS.get(strategy, ""),
                 unlimited=not said["limit_all_gathers"],
@@ -61,46 +59,43 @@ class Sharded:
                 said["backward_prefetch"], said["forward_prefetch"] = None, False
             original(*bound.args, **bound.kwargs)
 
-        module.FullyShardedDataParallel.__init__ = init
+        kind.__init__ = hooked(kind.__init__, init)
 
     def _second(self, module: ModuleType) -> None:
         if not hasattr(module, "fully_shard"):  # before 2.6
             return
-        changes, original = self._changes, module.fully_shard
+        changes = self._changes
 
-        @functools.wraps(original)
-        def fully_shard(sharded: Any, **options: Any) -> Any:
+        def fully_shard(original: Any, sharded: Any, **options: Any) -> Any:
             keeps = options.get("reshard_after_forward") is False
-            self._call(sys._getframe(1), type="fully_shard", keeps="True" * keeps, unlimited=False, ahead=())
+            self._call(sys._getframe(2), type="fully_shard", keeps="True" * keeps, unlimited=False, ahead=())
             if changes.reshard and keeps:
                 options["reshard_after_forward"] = True
             if changes.sharded_half:
                 options.setdefault("mp_policy", module.MixedPrecisionPolicy(param_dtype=torch.bfloat16))
             return original(sharded, **options)
 
-        module.fully_shard = fully_shard  # type: ignore[attr-defined]
+        module.fully_shard = hooked(module.fully_shard, fully_shard)  # type: ignore[attr-defined]
 
     def _deferring(self, module: ModuleType) -> None:
         """Watch what defers the reduction of gradients to a later batch; with `sync_each`, it does nothing."""
-        at_once, no_sync = self._changes.sync_each, module.FullyShardedDataParallel.no_sync
+        at_once, kind = self._changes.sync_each, module.FullyShardedDataParallel
 
-        @functools.wraps(no_sync)
-        def without(sharded: Any) -> Any:
-            self._note(self._defers, sys._getframe(1), name="no_sync")
+        def without(no_sync: Any, sharded: Any) -> Any:
+            self._note(self._defers, sys._getframe(2), name="no_sync")
             return contextlib.nullcontext() if at_once else no_sync(sharded)
 
-        module.FullyShardedDataParallel.no_sync = without
+        kind.no_sync = hooked(kind.no_sync, without)
         if not hasattr(module, "FSDPModule"):  # before 2.6
             return
-        requires = module.FSDPModule.set_requires_gradient_sync
+        module_kind = module.FSDPModule
 
-        @functools.wraps(requires)
-        def set_requires(sharded: Any, requires_gradient_sync: bool, **options: Any) -> None:
+        def set_requires(requires: Any, sharded: Any, requires_gradient_sync: bool, **options: Any) -> None:
             if not requires_gradient_sync:
-                self._note(self._defers, sys._getframe(1), name="set_requires_gradient_sync")
+                self._note(self._defers, sys._getframe(2), name="set_requires_gradient_sync")
             requires(sharded, requires_gradient_sync or at_once, **options)
 
-        module.FSDPModule.set_requires_gradient_sync = set_requires
+        module_kind.set_requires_gradient_sync = hooked(module_kind.set_requires_gradient_sync, set_requires)
 
     def deferred(self) -> list[dict[str, Any]]:
         """Return the calls that defer the reduction of gradients, each once: name, file and line, as in `found`."""

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from coopsim.base.text import human
 from coopsim.base.types import CoopsimError
@@ -12,8 +11,8 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import texts
 from coopsim.fitting.editing.edits import Edit, abbreviated, lines
 from coopsim.fitting.remedy import Remedy
-from coopsim.run import Report
 from coopsim.run.launch import host_limit
+from coopsim.run.records_memory import Holder
 
 _PREPROCESS = "preprocess_logits_for_metrics"
 
@@ -22,8 +21,8 @@ def is_the_cause(bench: Bench) -> bool:
     """Whether an evaluation that keeps its outputs runs out of the card's memory, and the steps do not."""
     report = bench.survey.report
     steps = (of for name, of in report.phases.items() if name not in ("evaluation", "generation"))
-    training = report.context_bytes + max((of["peak_allocated_bytes"] for of in steps), default=0)
-    return bool(_evaluation(report).get("grows_bytes")) and training <= bench.limit_bytes < bench.survey.needs_bytes
+    training = report.context_bytes + max((of.peak_allocated_bytes for of in steps), default=0)
+    return report.evaluation.grows_bytes > 0 and training <= bench.limit_bytes < bench.survey.needs_bytes
 
 
 def propose(bench: Bench) -> None:
@@ -33,8 +32,8 @@ def propose(bench: Bench) -> None:
     to the host. For lists of the script's own: to move what is appended to the host, of all and else of each. Nothing
     is moved there that is larger than what is free.
     """
-    of = _evaluation(bench.survey.report)
-    kept, left = of["grows_bytes"] * of["batches"], (host_limit.free() or (1 << 62, 0))[0]
+    of = bench.survey.report.evaluation
+    kept, left = of.grows_bytes * of.batches, (host_limit.free() or (1 << 62, 0))[0]
     found: list[Remedy] = []
     for proposal, copies in _proposals(bench):
         if any(set(proposal.edits) < set(done.edits) for done in found):
@@ -69,8 +68,8 @@ def _proposals(bench: Bench) -> Iterator[tuple[Remedy, float]]:
     for kept in bench.survey.report.evaluation_keeps:
         file = _file(bench, kept)
         if file:
-            line = int(kept["place"].rpartition(":")[2])
-            lists[kept["name"]] = Edit(file, line, "append", (("", 0, "{}.cpu()"),)), kept["bytes"]
+            line = int(kept.place.rpartition(":")[2])
+            lists[kept.name] = Edit(file, line, "append", (("", 0, "{}.cpu()"),)), kept.bytes
     total = sum(nbytes for _, nbytes in lists.values())
     # What is compared with each other, such as outputs and labels, must be on one device.
     for names in [tuple(lists)] * (len(lists) > 1) + [(name,) for name in lists]:
@@ -87,10 +86,6 @@ def _proposal(bench: Bench, text: str, edits: list[Edit], copies: float) -> Iter
     yield bench.proposal("evaluation", text, said, Changes(printed=(text,)), same=True, edits=tuple(edits)), copies
 
 
-def _evaluation(report: Report) -> dict[str, Any]:
-    return report.phases.get("evaluation", {})
-
-
 def _trainer(file: str) -> ast.Call | None:
     """The only call of a trainer in a file, if it has metrics to compute and no function of its own for logits."""
     calls = [n for n in ast.walk(ast.parse(texts.read(file))) if isinstance(n, ast.Call)]
@@ -104,7 +99,7 @@ def _name(call: ast.Call) -> str:
     return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
-def _file(bench: Bench, one: dict[str, Any]) -> str:
+def _file(bench: Bench, one: Holder) -> str:
     """The path of the script, if a variable's line is in it; "" if not."""
-    name = one["place"].partition(":")[0]
+    name = one.place.partition(":")[0]
     return next((word for word in bench.script.command if word and Path(word).name == name), "")

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from typing import Any
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.bench import Bench
@@ -10,6 +9,7 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import source
 from coopsim.fitting.editing.edits import Edit, lines
 from coopsim.fitting.remedy import Remedy
+from coopsim.run.records_memory import UnusedVariable
 
 #: Functions that load a file, with the argument that says where to: its name and its position.
 _LOADS = {"torch.load": ("map_location", 1), "load_file": ("device", 1), "safetensors.torch.load_file": ("device", 1)}
@@ -22,7 +22,7 @@ def propose(bench: Bench) -> None:
     allocator's cache then. Of a copy of parameters that is made later, to move it to the host.
     """
     for one in bench.survey.report.unused:
-        if one["bytes"] < bench.over_bytes:
+        if one.bytes < bench.over_bytes:
             continue
         if bench.first_of(_proposals(bench, one)) is not None and bench.first:
             return
@@ -34,12 +34,12 @@ def all_of(bench: Bench) -> Iterator[Remedy]:
         yield from list(_proposals(bench, one))[:1]
 
 
-def _proposals(bench: Bench, one: dict[str, Any]) -> Iterator[Remedy]:
-    name, file = one["name"], one["file"]
-    number = int(one["place"].rpartition(":")[2] or 0)
-    if one["later"]:
+def _proposals(bench: Bench, one: UnusedVariable) -> Iterator[Remedy]:
+    name, file = one.name, one.file
+    number = int(one.place.rpartition(":")[2] or 0)
+    if one.later:
         made, target = source.assigned_at(file, number)
-        is_dict = target.endswith("]") or one["kind"].lower().endswith("dict")
+        is_dict = target.endswith("]") or one.kind.lower().endswith("dict")
         moved = f"{{key: value.cpu() for key, value in {target}.items()}}" if is_dict else f"{target}.cpu()"
         if made:
             edit = Edit(file, after=made, inserted=f"{target} = {moved}")

@@ -6,9 +6,10 @@ from pathlib import Path
 from coopsim.base.text import human
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import PLUGIN
-from coopsim.fitting.searching.trials import ENDLESS, Trials
+from coopsim.fitting.searching.launching import PLUGIN, run_itself
+from coopsim.fitting.searching.trials import Trials
 from coopsim.record.observe.masks import LOWER
+from coopsim.run.memory import SURELY_ENOUGH
 
 #: Kinds of bytes that no mask changes.
 _WHATEVER = ("parameters", "gradients", "optimizer_state")
@@ -31,11 +32,11 @@ def lower_needs(trials: Trials, requests: Path) -> int | None:
         trials.notes.append(f"if masks keep nothing, it does not fit either: {human(least)} do not depend on them")
         return None
     script = replace(
-        trials.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message(), masks=LOWER, quiet=True
+        trials.script, memory_bytes=SURELY_ENOUGH, plugin=PLUGIN, told=Changes().message(), masks=LOWER, quiet=True
     )
     with trials.runs.one("as it is, if masks keep nothing") as ended:
         try:
-            low = trials.execute.here(script, requests)
+            low = run_itself(script, requests, trials.running)
         except CoopsimError as e:
             ended(f"fails: {e}")
             trials.notes.append(f"if masks keep nothing, the script fails: {e}")

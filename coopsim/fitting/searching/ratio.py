@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
-from coopsim.fitting.searching.executors import changed
-from coopsim.fitting.searching.trials import ENDLESS
+from coopsim.fitting.searching.launching import changed
 from coopsim.run import Report, Script, run
+from coopsim.run.memory import SURELY_ENOUGH
 from coopsim.run.search import SearchedRuns, edge
 
 #: The values to try, in this order.
@@ -52,7 +52,7 @@ def search(script: Script, runs: SearchedRuns[float]) -> Ratio:
 
     Raises CoopsimError if the script compiles nothing, or has no backward pass.
     """
-    first = run_with(replace(script, memory_bytes=ENDLESS), 1.0)
+    first = run_with(replace(script, memory_bytes=SURELY_ENOUGH), 1.0)
     if not first.compiled_graphs:
         raise CoopsimError(f"--compile-budget: {script.title} compiles nothing; coopsim fit says what else to change")
     if not first.plugin["backwards"]:

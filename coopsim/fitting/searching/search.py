@@ -19,12 +19,13 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.patch import with_patch
 from coopsim.fitting.remedies import combine, evaluation
 from coopsim.fitting.searching import masks, order
+from coopsim.fitting.searching.launching import run_itself
 from coopsim.fitting.searching.order import RemedyKind
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.fitting.verdict import Fit
-from coopsim.run import Report, Script, largest, words
+from coopsim.run import Report, Script, largest
 from coopsim.run.largest import Largest
 from coopsim.run.search import SearchedRuns
 
@@ -172,12 +173,12 @@ class Search:
     def _note_basis(self, survey: Survey) -> None:
         """Note what the verdict rests on."""
         if survey.report.replay is not None:
-            ran, steps = survey.report.steps, survey.report.replay["steps"]
+            ran, steps = survey.report.steps, survey.report.replay.steps
             self._trials.notes.append(f"every run: {ran} steps, whose replay goes on to step {steps}")
         on_card = replace(survey.report, memory_bytes=self._trials.script.total_bytes)
-        self._trials.notes += words.cautions(on_card)
+        self._trials.notes += on_card.cautions
         if survey.report.other_masks is not None:  # that it fails with the upper bound
-            self._trials.notes.append(words.other(survey.report.other_masks))
+            self._trials.notes.append(str(survey.report.other_masks))
         self._trials.notes += rows.notes(survey.report, self._trials.script.total_bytes)
 
     def _try_remedies(self, bench: Bench, batch: Batch | None) -> None:
@@ -256,7 +257,8 @@ class Search:
         def run_with(n: int) -> Report:
             with trials.runs.one(f"with {n}") as ended:
                 command = batch.command(n)
-                report = trials.judged(trials.execute.here(replace(script, command=command)), Changes(), command)
+                report = run_itself(replace(script, command=command), None, trials.running)
+                report = trials.judged(report, Changes(), command)
                 ended("trains" if report.outcome == "ok" else "out of memory")
             return report
 

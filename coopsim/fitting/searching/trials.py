@@ -14,16 +14,16 @@ from coopsim.fitting.editing.patch import certain, patched
 from coopsim.fitting.figures import HEADROOM, ratio, taken, works
 from coopsim.fitting.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fitting.searching import unwatched
-from coopsim.fitting.searching.executors import LIVE, PLUGIN, Local, changed
+from coopsim.fitting.searching.launching import LIVE, PLUGIN, changed, run_changed, run_itself
 from coopsim.fitting.searching.progress import Runs, rough_answer
 from coopsim.fitting.survey import Survey, read
 from coopsim.record.observe.masks import LOWER
 from coopsim.run import Report, Script
 from coopsim.run.launch.failures import HostRanOutError
+from coopsim.run.launch.start import Running
+from coopsim.run.memory import SURELY_ENOUGH
 from coopsim.run.smallest import STEP, Server
 
-#: Bytes of a card on which memory does not run out; the phantom can reserve as many addresses (expandable segments).
-ENDLESS = 1 << 40
 _TOO_EARLY = "it ends well, but after"
 _NO_COPY = "a copy of the script does not run"
 
@@ -33,7 +33,7 @@ class Trials:
     """Trials of one script on one card. `runs` reports every run to the user.
 
     `found`: every remedy that works, as soon as it is known, by its key. `failed`: changes with which the script fails
-    for another reason than memory, and the reason. `notes`: lines to print with the verdict. `execute`: runs a script.
+    for another reason than memory, and the reason. `notes`: lines to print with the verdict. `running`: the processes.
     `stopped`: whether no more runs are started. `first`: the report of the unchanged script.
     """
 
@@ -42,7 +42,7 @@ class Trials:
     found: dict[str, Remedy] = field(default_factory=dict)
     failed: dict[Changes, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    execute: Local = field(default_factory=Local)
+    running: Running = field(default_factory=Running)
     stopped: bool = False
     first: Report | None = None
     requests: Path | None = None  #: the file of the requests of the unchanged script (run/probes/requests.py)
@@ -60,7 +60,7 @@ class Trials:
     def stop(self) -> None:
         """Kill the runs under way, and start no more; it may be called again."""
         self.stopped = True
-        self.execute.end()
+        self.running.end_all()
         for part in list(self.parts):
             part.stop()
 
@@ -78,7 +78,7 @@ class Trials:
     @contextmanager
     def apart(self, seconds: float) -> Iterator["Trials"]:
         """Within the context, give trials that stop after so many seconds, or with these; what they find is shared."""
-        part = replace(self, execute=Local(), parts=[])
+        part = replace(self, running=Running(), parts=[])
         self.parts.append(part)
         try:
             with part.limited(seconds):
@@ -92,16 +92,16 @@ class Trials:
         Its requests are written to the file `requests`. Raises what coopsim.run.run raises.
         """
         self.requests = requests
-        script = replace(self.script, memory_bytes=ENDLESS, plugin=PLUGIN, told=Changes().message())
+        script = replace(self.script, memory_bytes=SURELY_ENOUGH, plugin=PLUGIN, told=Changes().message())
         script.words()  # raises if there is no such command, before the run is announced
         one = self.runs.one("as it is, with memory enough")
         with Server(script.card) as server, one as ended, rough_answer(self.runs.note) as variables:
             try:
-                report = self.execute.here(replace(script, variables=script.variables + variables), requests)
+                report = run_itself(replace(script, variables=script.variables + variables), requests, self.running)
             except HostRanOutError as e:
                 report = e.report
             if report.watched_by_mode:
-                report, said = unwatched.judged(script, report, requests, self.execute)
+                report, said = unwatched.judged(script, report, requests, self.running)
                 self.runs.note(said)
                 self.script = replace(self.script, watched=report.watched_by_mode)
             self.first = report
@@ -123,7 +123,8 @@ class Trials:
         if report.outcome == "oom" and (failed := report.out_of_memory) is not None:
             return max(report.peak_device_bytes, report.context_bytes + failed.allocated_bytes + failed.requested_bytes)
         if report.replay is not None:
-            return int(report.replay["needs_bytes"])
+            assert report.replay_needs_bytes is not None
+            return report.replay_needs_bytes
         if not requests.exists():
             return report.peak_device_bytes
         part = report.memory_fraction or 1.0
@@ -180,8 +181,12 @@ class Trials:
         report = self.execute(script, texts)
         if script.watched or report.outcome == "oom":
             return report
-        seen = self.execute(replace(script, watched=True, memory_bytes=ENDLESS), texts)
+        seen = self.execute(replace(script, watched=True, memory_bytes=SURELY_ENOUGH), texts)
         return unwatched.merged(seen, report)
+
+    def execute(self, script: Script, texts: Mapping[str, str] | None) -> Report:
+        """Run a script, or a copy of it with these texts."""
+        return run_changed(script, texts, self.running)
 
     def is_over(self) -> bool:
         """Whether no more runs are started, asked anew: another thread may have called `stop`."""
@@ -250,7 +255,7 @@ class Trials:
         if self.copies is None and not self.stopped:
             what = "a copy of the script as it is, with memory enough"
             asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
-            self.copies = self.run(what, asked, command=command, memory_bytes=ENDLESS, texts={}) is not None
+            self.copies = self.run(what, asked, command=command, memory_bytes=SURELY_ENOUGH, texts={}) is not None
         return self.copies is not False
 
     def _fitting(self, remedy: Remedy, ran: Changes, texts: Mapping[str, str] | None = None) -> Report | None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.searching.executors import Local
+from coopsim.fitting.searching.launching import run_itself
 from coopsim.phantom import compilers
 from coopsim.run import Report, Script
+from coopsim.run.launch.start import Running
 
 #: What of a report is of memory, and differs where a mode watches.
 _FIGURES = (
@@ -42,7 +43,7 @@ def bare(script: Script) -> Script:
     return replace(script, watched=False, plugin="", told="")
 
 
-def judged(script: Script, watched: Report, requests: Path, execute: Local) -> tuple[Report, str]:
+def judged(script: Script, watched: Report, requests: Path, running: Running) -> tuple[Report, str]:
     """Return the report with the figures of a run that nothing watches, as all trials are to be; and a line for users.
 
     If that run does not do what the watched one did, the report remains as it is, and so are trials to be; the line
@@ -50,12 +51,12 @@ def judged(script: Script, watched: Report, requests: Path, execute: Local) -> t
     """
     why = compilers.why_not()
     try:
-        found = execute.here(bare(script), requests)
+        found = run_itself(bare(script), requests, running)
         but = differs(watched, found)
     except CoopsimError as e:
         but = f"unwatched it fails: {e}"
     if but:
-        execute.here(script, requests)  # the file of requests is the watched run's again
+        run_itself(script, requests, running)  # the file of requests is the watched run's again
         return watched, f"{why}: runs are watched by a dispatch mode, and may take more memory than on a card; {but}"
     said = f"{why}: what fits is judged by runs that nothing watches; times are of others, in memory enough"
     return merged(watched, found), said

@@ -50,7 +50,7 @@ class DeviceData:
         self._sizes = Sizes(self.known, self._shares, masks)
         self.decisions = Decisions()
         self.sizes: Counter[tuple[str, str, str]] = Counter()
-        self.last_value: dict[str, str] | None = None
+        self.last_value: tuple[str, str] | None = None
 
     @contextmanager
     def asked(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -153,7 +153,7 @@ class DeviceData:
 
     def _note(self, func: Any) -> None:
         self._sizes.note_read()
-        self.last_value = {"op": str(func), "place": self._place()}
+        self.last_value = str(func), self._place()
 
 
 def _prints() -> bool:

@@ -8,7 +8,7 @@ Notice replays of CUDA graphs, whose kernels no dispatcher sees.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.recorder import Recorder
 
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")
-_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"
+LAUNCHER = "torch._inductor.runtime.triton_heuristics"  #: the module that launches kernels
+_LAUNCH = f"{LAUNCHER}.CachingAutotuner.run"
 _ALLOCATE = "torch._C._dynamo.guards._empty_strided_cuda"
 #: The recorder that is told of what is replaced, the latest one: wrappers keep what they find, so it is replaced once.
 _told: dict[str, Recorder] = {}
@@ -45,20 +46,30 @@ def watch_buffers(recorder: Recorder) -> None:
     torch_private.replace(_ALLOCATE, empty_strided_cuda)
 
 
-def watch_kernels(recorder: Recorder) -> None:
-    """Let `recorder` record, from now on, the Triton kernels that Inductor's code launches (Recorder.kernel).
+def around_kernels(run: Callable[[Callable[[], Any], Any, Sequence[Any]], Any]) -> None:
+    """Let `run` run each kernel that Inductor's code launches, given what launches it, itself and its arguments.
 
-    Runs of a kernel that only measure its time are not recorded.
+    Of runs that only measure a kernel's time it is not told. To be called once LAUNCHER has been imported.
     """
+
+    def launched(launch: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("benchmark_run"):
+            return launch(kernel, *args, **kwargs)
+        return run(lambda: launch(kernel, *args, **kwargs), kernel, args)
+
+    torch_private.around(_LAUNCH, launched)
+
+
+def watch_kernels(recorder: Recorder) -> None:
+    """Let `recorder` record, from now on, the Triton kernels that Inductor's code launches (Recorder.kernel)."""
     first, _told[_LAUNCH] = _LAUNCH not in _told, recorder
     if not first:
         return
-    launch = torch_private.get(_LAUNCH)
 
-    def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(launch: Callable[[], Any], kernel: Any, args: Sequence[Any]) -> Any:
         recorder = _told[_LAUNCH]
-        if not recorder.records or kwargs.get("benchmark_run"):
-            return launch(kernel, *args, **kwargs)
+        if not recorder.records:
+            return launch()
         reads: list[torch.Tensor] = []
         writes: list[torch.Tensor] = []
         changed = set(kernel.mutated_arg_names or ())
@@ -66,9 +77,9 @@ def watch_kernels(recorder: Recorder) -> None:
             if isinstance(value, torch.Tensor):
                 (writes if name.startswith(_WRITTEN) or name in changed else reads).append(value)
         name = kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__
-        return recorder.kernel(f"triton.{name}", reads, writes, lambda: launch(kernel, *args, **kwargs))
+        return recorder.kernel(f"triton.{name}", reads, writes, launch)
 
-    torch_private.replace(_LAUNCH, run)
+    around_kernels(run)
 
 
 def watch_kernels_if_any(recorder: Recorder) -> None:
@@ -76,7 +87,7 @@ def watch_kernels_if_any(recorder: Recorder) -> None:
 
     So the program has to have run once. From then on, a replay of a CUDA graph while recording raises CaptureError.
     """
-    if "torch._inductor.runtime.triton_heuristics" not in sys.modules:
+    if LAUNCHER not in sys.modules:
         return
     first = _LAUNCH not in _told
     watch_kernels(recorder)

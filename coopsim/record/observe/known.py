@@ -16,7 +16,7 @@ from coopsim.phantom.control import Control
 from coopsim.record.observe import effects
 from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.native import NativeLedger, memory
-from coopsim.record.observe.storages import Ledger, Storage
+from coopsim.record.observe.storages import Ledger, Storage, address
 from coopsim.record.observe.torch_private import tree_leaves, tree_map
 
 _MOST = 1 << 16  #: elements
@@ -77,7 +77,7 @@ class Known:
         if values.numel() <= _MOST and _is_whole(tensor):
             laid_out = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
             laid_out.copy_(values.reshape(tensor.shape))
-            self._control.write(tensor.data_ptr(), laid_out.data_ptr(), values.numel() * laid_out.element_size())
+            self._control.write(memory(tensor)[0], laid_out.data_ptr(), values.numel() * laid_out.element_size())
             self._set(tensor, rests_on)
 
     def after(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, newest: int) -> None:
@@ -226,5 +226,6 @@ def on_host(value: Any) -> Any:
         return value
     untyped = value.untyped_storage()
     copy = torch.UntypedStorage(untyped.nbytes())  # type: ignore[no-untyped-call]
-    ctypes.memmove(copy.data_ptr(), untyped.data_ptr(), untyped.nbytes())
+    there = address(untyped) or untyped.data_ptr()  # live brings back what it has evicted, and keeps it in place then
+    ctypes.memmove(copy.data_ptr(), there, untyped.nbytes())
     return torch.empty(0, dtype=value.dtype).set_(copy, value.storage_offset(), value.size(), value.stride())

@@ -4,8 +4,10 @@ torch_private.py registers them all. A name is a dotted path that begins with `t
 a function's code: a local variable that is read from its frame, or an attribute that it looks up.
 """
 
+import functools
 import importlib
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
@@ -91,6 +93,21 @@ def replace(path: str, by: Any) -> None:
         found()
     owner, _, attribute = path.rpartition(".")
     setattr(_find(owner), attribute, by)
+
+
+def hooked(original: Any, call: Callable[..., Any]) -> Any:
+    """Return what takes the place of a function or method: it calls `call`, given the original and the arguments."""
+
+    @functools.wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return call(original, *args, **kwargs)
+
+    return replaced
+
+
+def around(path: str, call: Callable[..., Any]) -> None:
+    """Let a registered name stand for a call of `call`, as in `hooked`. Raises as `replace`."""
+    replace(path, hooked(get(path), call))
 
 
 def _find(path: str) -> Any:

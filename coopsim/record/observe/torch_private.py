@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from coopsim.record.observe.private import around as around
 from coopsim.record.observe.private import get as get
 from coopsim.record.observe.private import has as has
+from coopsim.record.observe.private import hooked as hooked
 from coopsim.record.observe.private import known, now
 from coopsim.record.observe.private import replace as replace
 

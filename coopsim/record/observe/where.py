@@ -9,7 +9,6 @@ node's sequence number says.
 
 import bisect
 import contextlib
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -33,11 +32,7 @@ class _Replaced:
         self._path = path
         self._original = torch_private.get(path) if torch_private.has(path) else None
         if self._original is not None:
-            torch_private.replace(path, functools.partial(around, self._original))
-
-    def keep_up_to_date(self, native: NativeModules) -> None:
-        """From now on, tell the library which module runs."""
-        self._native = native
+            torch_private.around(path, around)
 
     def remove(self) -> None:
         if self._original is not None:

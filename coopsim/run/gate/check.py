@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from coopsim.base.text import human
-from coopsim.run import Report, Script, run, with_other_bound, words
+from coopsim.run import Report, Script, run, with_other_bound
 from coopsim.run.gate.baseline import Baseline, BaselinePeaks
 from coopsim.run.gate.lines import GateLine, at_peak
 from coopsim.trace.snapshot.model import read
@@ -61,7 +61,7 @@ def check(
         report = with_other_bound(script, run(script, snapshot=snapshot))
         lines, numbers = at_peak(read(snapshot)) if snapshot.exists() else ({}, {})
     before = baseline.runs.get(name) if baseline else None
-    about_data = [*(value for _, value in words.of_masks(report)), *words.cautions(report)]
+    about_data = [*report.about_masks, *report.cautions]
     if report.outcome == "oom":
         title = report.out_of_memory.title if report.out_of_memory else _title_of_replay(report)
         return Verdict(name, report, None, before, [f"{title}, with {human(report.memory_bytes)}"], about_data, numbers)
@@ -93,7 +93,8 @@ def check(
 
 def _title_of_replay(report: Report) -> str:
     assert report.replay
-    return f"out of memory at step {report.replay['runs_out']['step']} of {report.replay['steps']}, replayed"
+    assert report.replay.runs_out
+    return f"out of memory at step {report.replay.runs_out.step} of {report.replay.steps}, replayed"
 
 
 def _against(before: BaselinePeaks, now: BaselinePeaks) -> list[str]:

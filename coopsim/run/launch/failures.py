@@ -4,7 +4,8 @@ import re
 
 from coopsim.record.observe.errors import CaptureError
 from coopsim.run.launch import host_limit
-from coopsim.run.process import ProcessReport, ScriptError
+from coopsim.run.process import ProcessReport
+from coopsim.run.records import ScriptError
 from coopsim.run.report import Report
 from coopsim.run.script import Script
 
@@ -58,15 +59,15 @@ def explain(script: Script, code: int, reports: list[ProcessReport]) -> None:
         how += ", as by Linux when the host's memory runs out" if code in _KILLED else ""
         raise CaptureError(f"{script.title} {how}")
     hint, kind = "", CaptureError
-    unknown = [need for need in report.needs_data if need["by"] == "masks"]
-    if unknown:
+    unknown = [need for need in report.needs_data if need.by == "masks"]
+    if unknown and not _NEVER_OF_DATA.match(error.error):
         kind = DependsOnDataError
         first = unknown[0]
-        hint = f"; {first['op']} at {first['place']} depends on data on the device, which is unknown here"
+        hint = f"; {first.op} at {first.place} depends on data on the device, which is unknown here"
     elif not script.card and any(said in error.error for said in _NO_GPU):
         hint = "; to try it without a GPU, name a card to imitate: --gpu rtx-3060"
-    elif (last := report.last_value_read) and _may_rest_on(error, last["place"]):
-        hint = f"; the last value read from the device was by {last['op']} at {last['place']}, and is 0 here"
+    elif (last := report.last_value_read) and _may_rest_on(error, last.place):
+        hint = f"; the last value read from the device was by {last.op} at {last.place}, and is 0 here"
     elif _NO_RANK.search(error.error):  # it lacks variables that torchrun sets
         hint = "; it is a rank of a job: start it by its launcher (torchrun), or with --world N"
     where = error.place or script.title
@@ -83,6 +84,9 @@ def _may_rest_on(error: ScriptError, place: str) -> bool:
     file, _, line = place.rpartition(":")
     return any(file == name and first <= int(line) <= now for name, first, now in error.functions)
 
+
+#: Errors that no data of the device cause.
+_NEVER_OF_DATA = re.compile(r"(Import|ModuleNotFound|FileNotFound|Permission|Syntax|Name)Error\b")
 
 #: Errors that a wrong value may cause, and those of these kinds that it does not.
 _OF_VALUES = re.compile(

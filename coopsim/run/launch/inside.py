@@ -19,11 +19,13 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from coopsim.record.observe.private import hooked
 from coopsim.run.launch import plugin
 from coopsim.run.probes import places, probe
 from coopsim.run.probes.imports import after_import
-from coopsim.run.process import ProcessReport, ScriptError
+from coopsim.run.process import ProcessReport
 from coopsim.run.ranks import launcher
+from coopsim.run.records import ScriptError
 from coopsim.run.task import FOLDER, Task
 
 if TYPE_CHECKING:
@@ -63,7 +65,11 @@ def _end_with_parent() -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0]
+    """Return the line of an error that says what happened: the first, or the compiler's own after its command."""
+    rows = str(error).strip().splitlines() or [""]
+    building = re.match(r"Error (building|compiling) [^:]*(?=:)", rows[0])  # torch.utils.cpp_extension
+    reason = next((row.strip() for row in rows[1:] if "error:" in row), "") if building else ""
+    return f"{building.group()}: {reason}" if building and reason else rows[0]
 
 
 def _of_child(error: BaseException) -> ScriptError | None:
@@ -159,17 +165,15 @@ class _Process:
 
     def part(self, module: ModuleType) -> None:
         """Note errors that end processes of multiprocessing, which prints them and never calls sys.excepthook."""
-        run = module.BaseProcess.run
 
-        @functools.wraps(run)
-        def run_and_note(one: Any) -> None:
+        def run_and_note(run: Any, one: Any) -> None:
             try:
                 run(one)
             except Exception as error:
                 self._error = self._told(error)
                 raise
 
-        module.BaseProcess.run = run_and_note
+        module.BaseProcess.run = hooked(module.BaseProcess.run, run_and_note)
 
     @property
     def _steps(self) -> int:

@@ -48,7 +48,7 @@ def worst(verdicts: Sequence[LongVerdict]) -> int:
 def judged(script: Script, report: Report, file: Path) -> Report:
     """Return the report of a run with the peaks of its replay, and the outcome "oom" if memory runs out in that.
 
-    `file`: its requests (longrun/recorded.py). On a card that has surely enough, `needs_bytes` in `replay` is the
+    `file`: its requests (longrun/recorded.py). On a card that has surely enough, `replay_needs_bytes` is the
     smallest memory of a card, context included, in which the replay does not run out, to one percent. Of a job whose
     ranks differ, as a pipeline's, they are those of the rank that runs out first, or else takes most.
     Raises CaptureError if the steps cannot be replayed.
@@ -68,18 +68,20 @@ def judged(script: Script, report: Report, file: Path) -> Report:
     except CoopsimError as e:
         raise CaptureError(str(e)) from None
     verdict = verdicts[worst(verdicts)]
-    run, card, found = verdict.run, verdict.card, verdict.to_dict()
-    allocated, reserved = found["allocated"]["max"], found["reserved"]["max"]
+    run, card, replay = verdict.run, verdict.card, verdict.replay
+    allocated, reserved = replay.allocated.max, replay.reserved.max
     beside = script.total_bytes - card.bytes
+    needs = None
     if script.total_bytes >= SURELY_ENOUGH:
-        found["needs_bytes"] = beside + _smallest(run, allocated, reserved, card.limit_bytes)
+        needs = beside + _smallest(run, allocated, reserved, card.limit_bytes)
     return replace(
         report,
         outcome="oom" if verdict.out else "ok",
         peak_allocated_bytes=allocated,
         peak_reserved_bytes=reserved,
         peak_device_bytes=beside + reserved,
-        replay=found,
+        replay=replay,
+        replay_needs_bytes=needs,
     )
 
 

@@ -1,7 +1,7 @@
 """Run a script of the user's, unmodified, on the phantom GPU, and report its memory use."""
 
 import tempfile
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +10,12 @@ from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.launch import failures, longer, start
 from coopsim.run.launch.start import Running
-from coopsim.run.process import ScriptFigures
 from coopsim.run.ranks import launcher, world
 from coopsim.run.ranks.job import of_rank
 from coopsim.run.ranks.job import run as ranks_of
 from coopsim.run.report import Bound, Report
 from coopsim.run.script import Script
+from coopsim.run.script_figures import ScriptFigures
 from coopsim.run.task import Task
 
 
@@ -161,7 +161,7 @@ def plugin_reports(script: Script) -> list[dict[str, Any]]:
             "name the script itself"
         )
     said = [
-        report.plugin | {"needs_data": report.needs_data, "loops_ended": report.loops_ended}
+        report.plugin | {key: [asdict(one) for one in getattr(report, key)] for key in ("needs_data", "loops_ended")}
         for report in ran.reports
         if report.plugin
     ]
@@ -191,7 +191,7 @@ def _report(script: Script, ran: start.RanProgram) -> Report:
         failures.explain(script, code or int(bool(most.error)), reports)
     if most.compile_asked and not most.compiled_graphs and most.graph_breaks:
         lost = most.graph_breaks[-1]
-        raise CaptureError(f"{lost['place']}: torch.compile compiled nothing: {lost['reason']}")
+        raise CaptureError(f"{lost.place}: torch.compile compiled nothing: {lost.reason}")
     common = {one.name: getattr(most, one.name) for one in fields(ScriptFigures)}
     seen = (report.out_of_memory for report in (most, *used) if report.out_of_memory)
     report = Report(

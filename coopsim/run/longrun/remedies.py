@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from coopsim.base.text import count, human
 from coopsim.base.types import CoopsimError
 from coopsim.run.longrun.causes import Cause
 from coopsim.run.longrun.lengths import Length
@@ -36,6 +37,11 @@ class TriedRemedy:
     peak_allocated_bytes: int
     peak_reserved_bytes: int
     retries: int
+
+    def __str__(self) -> str:
+        fits = "fits" if self.fits else f"runs out at step {self.failed_at}"
+        retries = f", cache given back {count(self.retries, 'time')}" if self.retries else ""
+        return f"{self.what}: {fits}, {human(self.peak_reserved_bytes)} reserved{retries}"
 
 
 def tried(run: LongRun, card: Card, cause: Cause) -> Iterator[TriedRemedy]:

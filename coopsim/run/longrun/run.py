@@ -13,7 +13,7 @@ from coopsim.run.longrun import lengths
 from coopsim.run.longrun.book import Book
 from coopsim.run.longrun.lengths import Length
 from coopsim.run.longrun.play import PEAK_ALLOCATED, Played, play
-from coopsim.run.longrun.recorded import Ints, RecordedSteps
+from coopsim.run.longrun.recorded import RecordedSteps
 from coopsim.run.longrun.schedule import FIRST
 from coopsim.run.longrun.sections import RecordedStep, Template, steps
 from coopsim.simulate.allocators.caching.api import ENDLESS
@@ -140,10 +140,3 @@ def usual(run: LongRun) -> Length:
     """Return the length of the step whose peak of allocated bytes is the median; of an even number, the lower one."""
     peaks = run.endless.bytes[:, PEAK_ALLOCATED]
     return run.lengths[int(np.argsort(peaks, kind="stable")[(len(peaks) - 1) // 2])]
-
-
-def figures(bytes_: Ints) -> dict[str, int]:
-    """Mean, percentiles and maximum of bytes by step, and the first step that has it, numbered from 1."""
-    at = {"median": 50, "p90": 90, "p99": 99}
-    found = {name: int(np.percentile(bytes_, q, method="higher")) for name, q in at.items()}
-    return {"mean": int(bytes_.mean()), **found, "max": int(bytes_.max()), "max_at": int(np.argmax(bytes_)) + 1}

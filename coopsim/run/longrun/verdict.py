@@ -1,15 +1,14 @@
 """The verdict on a long run: what it takes, whether and at which step memory runs out, why, and what helps."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from coopsim.run.longrun.causes import Cause, PeakParts, parts
-from coopsim.run.longrun.lengths import Length
 from coopsim.run.longrun.play import PEAK_ALLOCATED, PEAK_RESERVED, RESERVED
 from coopsim.run.longrun.recorded import Ints
 from coopsim.run.longrun.remedies import TriedRemedy, tried
-from coopsim.run.longrun.run import Card, LongRun, figures
+from coopsim.run.longrun.replay import BytesOfSteps, OutAt, Replay
+from coopsim.run.longrun.run import Card, LongRun
 
 _OTHERS: dict[Cause, tuple[str, ...]] = {
     "leak": ("anything: the line under `kept by` is what to change",),
@@ -17,16 +16,6 @@ _OTHERS: dict[Cause, tuple[str, ...]] = {
     "fragmentation": ("sorting the inputs by length (bucketing)",),
 }
 _SELDOM = 0.01  #: per step, how often the allocator may give back its cache before remedies are tried
-
-
-@dataclass(frozen=True)
-class OutAt:
-    """The step that ran out of memory, numbered from 1, its length, the request that failed, and why."""
-
-    step: int
-    length: Length
-    requested_bytes: int
-    cause: Cause
 
 
 @dataclass(frozen=True)
@@ -46,35 +35,36 @@ class LongVerdict:
     tried: tuple[TriedRemedy, ...]
     not_tried: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+    @property
+    def replay(self) -> Replay:
+        """Return it as figures of a report."""
         run, book = self.run, self.run.book
         played = [length for length in run.lengths if length]
-        return {
-            "steps": len(run),
-            "as_recorded": run.as_recorded,
-            "lengths_from": str(run.source) if run.source else "drawn",
-            "shortest": list(min(played)) if played else [],
-            "longest": list(max(played)) if played else [],
-            "stood_in": run.stood_in,
-            "estimated": run.estimated,
-            "left_out": book.left_out,
-            "unlike": book.unlike,
-            "irregular": list(book.irregular),
-            "empties_every": book.empties.period if book.empties else None,
-            "evaluates_every": book.evaluates.period if book.evaluates else None,
-            "alloc_conf": run.recorded.conf,
-            "card_bytes": self.card.bytes,
-            "allocated": figures(self.bytes[:, PEAK_ALLOCATED]),
-            "reserved": figures(self.bytes[:, PEAK_RESERVED]),
-            "reserved_after_steps": figures(self.bytes[:, RESERVED]),
-            "retries": self.retries,
-            "runs_out": asdict(self.out) if self.out else None,
-            "cause": self.parts.cause,
-            "parts": asdict(self.parts),
-            "tried": [asdict(one) for one in self.tried],
-            "not_tried": list(self.not_tried),
-        }
+        return Replay(
+            steps=len(run),
+            as_recorded=run.as_recorded,
+            lengths_from=str(run.source) if run.source else "drawn",
+            shortest=list(min(played)) if played else [],
+            longest=list(max(played)) if played else [],
+            stood_in=run.stood_in,
+            estimated=run.estimated,
+            left_out=book.left_out,
+            unlike=book.unlike,
+            irregular=list(book.irregular),
+            empties_every=book.empties.period if book.empties else None,
+            evaluates_every=book.evaluates.period if book.evaluates else None,
+            alloc_conf=run.recorded.conf,
+            card_bytes=self.card.bytes,
+            allocated=BytesOfSteps.of(self.bytes[:, PEAK_ALLOCATED]),
+            reserved=BytesOfSteps.of(self.bytes[:, PEAK_RESERVED]),
+            reserved_after_steps=BytesOfSteps.of(self.bytes[:, RESERVED]),
+            retries=self.retries,
+            runs_out=self.out,
+            cause=self.parts.cause,
+            parts=self.parts,
+            tried=list(self.tried),
+            not_tried=list(self.not_tried),
+        )
 
 
 def judge(run: LongRun, card: Card, say: Callable[[str], None], *, helps: bool = True) -> LongVerdict:

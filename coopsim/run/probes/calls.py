@@ -23,6 +23,7 @@ from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.torch_private import current_graph_task_id
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records import InputSizes
 
 Phase: TypeAlias = Literal["training", "evaluation", "generation"]
 _Shape = tuple[int, ...]
@@ -113,7 +114,7 @@ def _generates(frame: FrameType | None) -> bool:
     return False
 
 
-class InputSizes(Probe):
+class InputSizesProbe(Probe):
     """The sizes of the inputs that a script trained on: of other sizes than those, nothing is known.
 
     Notes the shape of the first tensor that each call of a model is given, step by step.
@@ -150,7 +151,7 @@ class InputSizes(Probe):
             return
         shapes = {shape for step in max(vary, key=len) for shape in step}
         largest = max(shapes, key=lambda shape: (math.prod(shape), shape))
-        found.input_sizes = {"seen": len(shapes), "largest": list(largest)}
+        found.input_sizes = InputSizes(len(shapes), list(largest))
 
     def _call_ended(self, phase: Phase | None, given: Sequence[Any]) -> None:
         module = self._calls.module

@@ -5,26 +5,23 @@ current stream. Of kernels that the dispatcher does not see, those of Inductor c
 others the least time of a kernel.
 """
 
-import functools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from coopsim.phantom.control import Control, expect_watchdogs
-from coopsim.record.observe import effects, torch_private
+from coopsim.record.observe import effects, inductor, torch_private
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.describe import COLLECTIVES
 from coopsim.record.observe.native import memory
 from coopsim.record.observe.torch_private import current_device, raw_stream
 from coopsim.run.probes.imports import after_import
 
-_LAUNCH = "torch._inductor.runtime.triton_heuristics.CachingAutotuner.run"  #: of kernels that Inductor made
 _MAKE_GROUP = "torch.distributed.distributed_c10d._new_process_group_helper"
 
 
@@ -36,7 +33,7 @@ class Clock:
         self._groups = 0
         self._costed: Callable[[int], object] = lambda _: None
         self.begin: Callable[[], None] = control.op_begins
-        after_import("torch._inductor.runtime.triton_heuristics", self._inductor)
+        after_import(inductor.LAUNCHER, lambda _: inductor.around_kernels(self._kernel))
         if torch.distributed.is_available():
             self._distributed()
         _counted_sleep(control)
@@ -61,38 +58,28 @@ class Clock:
         changed = effects.mutated(func, named)
         if not made and not changed:
             return 0
-        nbytes = sum(_bytes(value) * (2 if name in changed else 1) for name, value in named.items())
-        nbytes += _bytes(out) if made else 0
-        if not nbytes:
+        moved = sum(nbytes(value) * (2 if name in changed else 1) for name, value in named.items())
+        moved += nbytes(out) if made else 0
+        if not moved:
             return 0  # all operands are in the host's memory
-        return self._model.nanoseconds(str(func), self._model.call(func, args, kwargs, named, out, nbytes))
+        return self._model.nanoseconds(str(func), self._model.call(func, args, kwargs, named, out, moved))
 
-    def _inductor(self, _: ModuleType) -> None:
-        launch = torch_private.get(_LAUNCH)
-
-        @functools.wraps(launch)
-        def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("benchmark_run"):
-                return launch(kernel, *args, **kwargs)
-            self.begin()
-            out = launch(kernel, *args, **kwargs)
-            self._control.op_ends(stream(), self._model.moving(sum(map(_bytes, args))))
-            return out
-
-        torch_private.replace(_LAUNCH, run)
+    def _kernel(self, launch: Callable[[], Any], _: Any, args: Sequence[Any]) -> Any:
+        self.begin()
+        out = launch()
+        self._control.op_ends(stream(), self._model.moving(nbytes(args)))
+        return out
 
     def _distributed(self) -> None:
         """Tell the phantom to expect a watchdog thread for each process group that uses NCCL."""
-        make = torch_private.get(_MAKE_GROUP)
 
-        @functools.wraps(make)
-        def made(*args: Any, **kwargs: Any) -> Any:
+        def made(make: Any, *args: Any, **kwargs: Any) -> Any:
             group, store = make(*args, **kwargs)
             self._groups += _has_nccl(group)
             expect_watchdogs(self._groups)
             return group, store
 
-        torch_private.replace(_MAKE_GROUP, made)
+        torch_private.around(_MAKE_GROUP, made)
 
 
 def is_view(func: Any) -> bool:
@@ -113,7 +100,8 @@ def stream() -> int:
     return raw_stream(current_device())
 
 
-def _bytes(value: Any) -> int:
+def nbytes(value: Any) -> int:
+    """Return the bytes of all tensors in a value, each at most those of its storage."""
     return sum(min(t.numel() * t.element_size(), memory(t)[1]) for t in effects.tensors(value))
 
 
@@ -128,12 +116,10 @@ def _has_nccl(group: Any) -> bool:
 
 def _counted_sleep(control: Control) -> None:
     """Add time.sleep of the main thread, which launches the kernels, to the host's time."""
-    sleep = time.sleep
 
-    @functools.wraps(sleep)
-    def counted(seconds: float) -> None:
+    def counted(sleep: Callable[[float], None], seconds: float) -> None:
         if threading.current_thread() is threading.main_thread():
             control.host_is_busy(max(0, round(seconds * 1e9)))
         sleep(seconds)
 
-    time.sleep = counted  # type: ignore[assignment]
+    time.sleep = torch_private.hooked(time.sleep, counted)

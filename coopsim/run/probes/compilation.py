@@ -22,6 +22,7 @@ from coopsim.record.observe.torch_private import TorchDispatchMode, mode_stack, 
 from coopsim.run.probes import places, toolchain
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records import GraphBreak
 
 #: A line of a stack trace in the step of an optimizer, PyTorch's or the user's.
 _IN_STEP = re.compile(
@@ -71,15 +72,10 @@ class Compilation(Probe):
         self._modes: list[Any] = []  #: dispatch modes that were active where Dynamo was called
 
     def report(self, found: ProcessReport) -> None:
-        """Report the number of compiled graphs, and what kept others from being compiled.
-
-        graph_breaks: each one's place and reason, how often it came (calls), and whether the whole function runs
-        uncompiled (uncompiled).
-        """
+        """Report the number of compiled graphs, and what kept others from being compiled."""
         found.compiled_graphs = self.graphs
         found.graph_breaks = [
-            {"place": place, "reason": reason, "calls": calls, "uncompiled": whole}
-            for (place, reason, whole), calls in self._breaks.items()
+            GraphBreak(place, reason, calls, whole) for (place, reason, whole), calls in self._breaks.items()
         ]
         found.compile_asked, found.compile_unmet = self.asked, self.unmet
         found.default_choices, found.graphs_off = self.measured, self.graphs_off
@@ -88,14 +84,14 @@ class Compilation(Probe):
         """Start watching, to the end of the process; to be called once, when torch._dynamo has been imported."""
         torch_private.get("torch._dynamo.trace_rules.add")("coopsim")  # Dynamo shall not compile coopsim's own code
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
-        _wrap("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
-        _wrap("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
+        torch_private.around("torch._dynamo.eval_frame._maybe_set_eval_frame", self._callback_is_set)
+        torch_private.around("torch._dynamo.convert_frame.ConvertFrameAssert.__call__", self._convert)
         if not hasattr(TorchDispatchMode, "ignore_compile_internals"):  # before PyTorch 2.10
-            _wrap("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__", self._called)
-            _wrap("torch._dynamo.guards.CheckFunctionManager.__init__", self._guard)
-        _wrap("torch._dynamo.output_graph.GraphCompileReason.__post_init__", self._graph_ends)
-        _wrap("torch._dynamo.output_graph.OutputGraph.call_user_compiler", self._compile)
-        _wrap("torch._TorchCompileInductorWrapper.__call__", self._inductor)
+            torch_private.around("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__", self._called)
+            torch_private.around("torch._dynamo.guards.CheckFunctionManager.__init__", self._guard)
+        torch_private.around("torch._dynamo.output_graph.GraphCompileReason.__post_init__", self._graph_ends)
+        torch_private.around("torch._dynamo.output_graph.OutputGraph.call_user_compiler", self._compile)
+        torch_private.around("torch._TorchCompileInductorWrapper.__call__", self._inductor)
 
     def _callback_is_set(self, original: Callable[..., Any], callback: Any) -> Any:
         """Remove coopsim's hooks when Dynamo sets a callback, to compile what is called next; restore them at None.
@@ -181,15 +177,6 @@ class Compilation(Probe):
             self.measured |= bool(backend.config.pop(key, False)) or getattr(config, key)
             setattr(config, key, False)
         return original(backend, module, inputs)
-
-
-def _wrap(path: str, around: Callable[..., Any]) -> None:
-    original = torch_private.get(path)
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return around(original, *args, **kwargs)
-
-    torch_private.replace(path, wrapped)
 
 
 def _is_ours(hook: Any) -> bool:

@@ -11,17 +11,20 @@ line comes from one step whose ops are looked at one by one, once memory is seen
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from coopsim.base.types import GRANULE
 from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.storages import Storage
-from coopsim.run.probes import holders, places
+from coopsim.run.probes import places
+from coopsim.run.probes.holders import Holders
 from coopsim.run.probes.peaks import PeakProbe
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import GrowingStorages, Growth, Holder
 
 _FIRST = 3  #: the step with whose end later ones are compared: lazily made state is there by then
 _LEAST, _LEAST_AT_END = 6, 4  #: steps before there is a verdict; when memory has run out
@@ -29,37 +32,8 @@ _MOSTLY = 0.8  #: the part of the steps that must have added memory
 _LOOKS = 3  #: steps whose ops are looked at, at most
 _NAMED = 4  #: groups that are named
 _WINDOWS, _WIDTH = 6, 4  #: in so many windows, of at least so many steps, the least must grow
-_BLOCK = 512  #: bytes, of which PyTorch's allocator gives out multiples
 
 _Maker = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class GrowingStorages:
-    """Storages of one maker, of which every step leaves more: by how many bytes per step, and the line that makes them.
-
-    `op` and `module` made them; `place` is file:line of the user's, "" if it is not known.
-    """
-
-    op: str
-    module: str
-    place: str
-    bytes_per_step: int
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Memory that grew from the end of step `first` to that of step `last`, by `bytes_per_step` in the mean.
-
-    0 bytes: it is an autograd graph that grew, in the memory of the host.
-    `held` is what it consists of, the largest part first. `kept_in` are the variables that refer to it.
-    """
-
-    first: int
-    last: int
-    bytes_per_step: int
-    held: tuple[GrowingStorages, ...]
-    kept_in: tuple[holders.Holder, ...]
 
 
 class GrowthProbe(Probe):
@@ -85,11 +59,11 @@ class GrowthProbe(Probe):
         self._looks = 0
         self._looking: Callable[[], None] | None = None  # ends the look at a step
         self._next_census = 0
-        self._found: Grown | None = None
+        self._found: Growth | None = None
         self._least = _LEAST  #: steps for a verdict
-        self._holders = holders.Holders()
-        self._graphs: dict[str, holders.Holder] = {}  # that were longer at the last look than at the one before
-        self._longer: tuple[holders.Holder, ...] = ()  # and at that one, too
+        self._holders = Holders(self._ledger)
+        self._graphs: dict[str, Holder] = {}  # that were longer at the last look than at the one before
+        self._longer: tuple[Holder, ...] = ()  # and at that one, too
 
     def step_ended(self, _steps: int) -> None:
         self._look_no_more()
@@ -118,8 +92,8 @@ class GrowthProbe(Probe):
     def report(self, found: ProcessReport) -> None:
         found.growth = self.grown()
 
-    def grown(self) -> dict[str, Any] | None:
-        """Return what grew as a dict of the fields of Grown; None if memory does not grow.
+    def grown(self) -> Growth | None:
+        """Return what grew; None if memory does not grow.
 
         None, too, if there were fewer than six steps, or four before memory ran out: too few to tell.
         """
@@ -127,14 +101,13 @@ class GrowthProbe(Probe):
         self._look_no_more()
         found = self._found
         if found is None or not self._grows(n, least=self._least) or self._only_larger(n):
-            return asdict(Grown(_FIRST, n, 0, (), self._longer)) if self._longer else None
-        per_step = self._per_step(n)
-        return asdict(found) | {"last": n, "bytes_per_step": per_step}
+            return Growth(_FIRST, n, 0, (), self._longer) if self._longer else None
+        return replace(found, last=n, bytes_per_step=self._per_step(n))
 
     def _look_at_graphs(self) -> None:
         """Autograd graphs can grow on the host alone: nodes that have given back what they saved."""
         before = set(self._graphs)
-        self._graphs = {holder.name: holder for holder in self._holders.look(self._is_kept(set())) if holder.nodes}
+        self._graphs = {holder.name: holder for holder in self._holders.look() if holder.nodes}
         self._longer = tuple(holder for name, holder in self._graphs.items() if name in before)
 
     def _grows(self, n: int, *, least: int = _FIRST) -> bool:
@@ -167,14 +140,14 @@ class GrowthProbe(Probe):
     def _made(self, there: list[Storage], first: int, last: int) -> int:
         """The bytes of what steps `first` to `last`, numbered from 1, have made of what is there."""
         after, to = self._ends[first - 2], self._ends[last - 1]
-        return sum(-(-s.nbytes // _BLOCK) * _BLOCK for s in there if after < s.serial <= to)
+        return sum(-(-s.nbytes // GRANULE) * GRANULE for s in there if after < s.serial <= to)
 
     def _per_step(self, n: int) -> int:
         if self._is_steady(n):
             return (self._allocated[n - 1] - self._allocated[_FIRST - 1]) // max(n - _FIRST, 1)
         return int(self._least_grows_by(n) or 0)
 
-    def _census(self, n: int, *, ended: bool) -> Grown:
+    def _census(self, n: int, *, ended: bool) -> Growth:
         """What is there now that was not at the end of step _FIRST, by maker. ended: now is the end of step n."""
         steps = max(n - _FIRST, 1)
         there = self._ledger.alive()
@@ -193,14 +166,7 @@ class GrowthProbe(Probe):
             if nbytes // steps:
                 seen = lines.get(maker) or self._makers.get(maker) or Counter({"": 0})
                 held.append(GrowingStorages(*maker, seen.most_common(1)[0][0], nbytes // steps))
-        return Grown(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(self._is_kept(kept)))
-
-    def _is_kept(self, kept: set[int]) -> "holders.IsKept":
-        def is_kept(tensor: torch.Tensor) -> bool:
-            storage = self._ledger.of(tensor) if tensor.is_cuda else None
-            return storage is not None and storage.serial in kept
-
-        return is_kept
+        return Growth(_FIRST, n, self._per_step(n), tuple(held), self._holders.look(kept))
 
     # -- the lines of one step's ops ---------------------------------------------------------------------------------
 

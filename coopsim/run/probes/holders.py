@@ -15,7 +15,7 @@ import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,30 +23,13 @@ import torch
 
 from coopsim.record.observe.native import memory
 from coopsim.run.probes.places import changed_at, is_own
+from coopsim.run.records_memory import Holder
 
 _OBJECTS = 200_000  #: at most, that are visited
 _NODES = 20_000  #: of a graph, that are counted
 _NAMED = 3
 #: Objects of C that hold others: iterators that repeat, the caches of functions.
 _OF_C = (type(functools.cache(len)), itertools.cycle, itertools.chain, itertools.islice, map, filter, zip, enumerate)
-
-IsKept = Callable[[torch.Tensor], bool]
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A variable that refers to tensors of earlier steps: `tensors` of them, with `bytes` in all.
-
-    `nodes` is the length of the autograd graph that it holds, counted to 20 000; 0 if that does not grow. `place` is
-    the line that changes the variable, "" if it is not found.
-    """
-
-    name: str
-    kind: str
-    place: str
-    tensors: int
-    bytes: int
-    nodes: int
 
 
 @dataclass
@@ -60,18 +43,22 @@ class _Count:
 
 
 class Holders:
-    """Looks for holders again and again: a tensor or a graph that is larger than at the last look is one, too."""
+    """Looks for holders again and again: a tensor or a graph that is larger than at the last look is one, too.
 
-    def __init__(self) -> None:
+    `ledger` has the program's storages.
+    """
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
         self._before: dict[str, _Count] = {}
 
-    def look(self, is_kept: IsKept) -> tuple[Holder, ...]:
+    def look(self, kept: Collection[int] = ()) -> tuple[Holder, ...]:
         """Return the three variables that hold most now, the most bytes first; () if there are none.
 
-        A variable counts if it refers to a tensor of an earlier step, as `is_kept` tells, or if its tensors or its
+        A variable counts if it refers to a tensor whose storage has a serial in `kept`, or if its tensors or its
         autograd graph are larger than at the last call.
         """
-        now = _count(is_kept)
+        now = self._count(kept)
         found = [holder for name, count in now.items() if (holder := self._holder(name, count)) is not None]
         self._before = now
         found.sort(key=lambda h: (-h.bytes, -h.nodes, h.name))
@@ -85,6 +72,22 @@ class Holders:
             return None
         nbytes = count.bytes if count.tensors else count.own_bytes if larger else 0
         return Holder(name, count.kind, changed_at(count.file, name), count.tensors, nbytes, nodes)
+
+    def _count(self, kept: Collection[int]) -> dict[str, _Count]:
+        """Of each variable's or attribute's tensors: kept ones and their bytes, all bytes, nodes of their graphs."""
+        counts: dict[str, _Count] = {}
+        for path, tensor in named_tensors():
+            count = counts.setdefault(path.name, _Count(path.kind, path.file))
+            if tensor.layout is torch.strided and tensor.is_cuda:
+                _, nbytes = memory(tensor)
+                storage = self._ledger.of(tensor)
+                count.own_bytes += nbytes
+                if storage is not None and storage.serial in kept:
+                    count.tensors += 1
+                    count.bytes += nbytes
+            if tensor.grad_fn is not None and count.nodes < _NODES:
+                count.nodes += _graph(tensor)
+        return counts
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,6 @@ class Path:
         return self if self.inside else Path(f"{self.name}.{attribute}", type(value).__name__, self.file)
 
 
-def _count(is_kept: IsKept) -> dict[str, _Count]:
-    """Of each variable's or attribute's tensors: kept ones and their bytes, all bytes, nodes of their graphs."""
-    counts: dict[str, _Count] = {}
-    for path, tensor in named_tensors():
-        _add(counts.setdefault(path.name, _Count(path.kind, path.file)), tensor, is_kept)
-    return counts
-
-
 def named_tensors() -> Iterator[tuple["Path", torch.Tensor]]:
     """Every tensor that the user's variables refer to, once, and how it is reached."""
     seen: set[int] = set()
@@ -132,17 +127,6 @@ def named_tensors() -> Iterator[tuple["Path", torch.Tensor]]:
             yield path, value
         else:
             todo.extend(_below(value, path))
-
-
-def _add(count: _Count, tensor: torch.Tensor, is_kept: IsKept) -> None:
-    if tensor.layout is torch.strided and tensor.is_cuda:
-        _, nbytes = memory(tensor)
-        count.own_bytes += nbytes
-        if is_kept(tensor):
-            count.tensors += 1
-            count.bytes += nbytes
-    if tensor.grad_fn is not None and count.nodes < _NODES:
-        count.nodes += _graph(tensor)
 
 
 _LEAVES = (

@@ -4,7 +4,6 @@ Sampled at the ends of steps, at most once per second. The phantom's device memo
 far as data was copied there; it is left out. CUDA's own libraries, which a card needs beside it, are not loaded here.
 """
 
-import functools
 import os
 import threading
 import time
@@ -16,16 +15,18 @@ import torch
 from torch.utils.data import dataloader
 
 from coopsim.base.types import KIB
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes import places
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import HostMemory, Loader, Pinned, Workers
 
 _EVERY_S = 1.0
 _MORE = 1.05  #: a process's memory is taken apart when it is so many times what it was at the last time
 _DEVICE = 16 << 30  #: the phantom's device memory is a mapping of at least so many bytes, as no other is
 
 
-class HostMemory(Probe):
+class HostProbe(Probe):
     """Follows this process and its children."""
 
     name = "host"
@@ -35,7 +36,7 @@ class HostMemory(Probe):
         self._seen = self._peak = self._shared = 0
         self._workers: dict[int, int] = {}  # by process: its peak
         self.batches = 0  #: of the data loader that was iterated last; 0 if not known
-        self._loaders: dict[str, dict[str, Any]] = {}
+        self._loaders: dict[str, Loader] = {}
         self._pinned: Counter[str] = Counter()
 
     def install(self) -> None:
@@ -50,29 +51,18 @@ class HostMemory(Probe):
             self._sample()
 
     def report(self, found: ProcessReport) -> None:
-        """Report what was seen, in bytes.
-
-        `peak_rss_bytes` of this process; `workers`: the processes that it started, `count` of them, with their
-        `peak_rss_bytes` together, in which pages that they still share with this process are counted for each;
-        `shared_bytes`: shared memory, through which workers hand over batches; `loaders`: where a DataLoader with
-        workers was iterated; `pinned_bytes`: the peak of pinned memory; `pinned_by`: the lines that pinned most, with
-        what they pinned in all.
-        """
         self._sample()
         stats: dict[str, Any] = {}
         if torch.cuda.is_initialized() and hasattr(torch.cuda, "host_memory_stats"):  # type: ignore[no-untyped-call]
             stats = torch.cuda.host_memory_stats()  # from PyTorch 2.7 on
-        found.host = {
-            "peak_rss_bytes": self._peak,
-            "workers": {
-                "count": len(self._workers),
-                "peak_rss_bytes": sum(self._workers.values()),
-            },
-            "shared_bytes": self._shared,
-            "loaders": list(self._loaders.values()),
-            "pinned_bytes": int(stats.get("allocated_bytes.peak", 0)),
-            "pinned_by": [{"place": place, "bytes": nbytes} for place, nbytes in self._pinned.most_common(3)],
-        }
+        found.host = HostMemory(
+            peak_rss_bytes=self._peak,
+            workers=Workers(len(self._workers), sum(self._workers.values())),
+            shared_bytes=self._shared,
+            loaders=list(self._loaders.values()),
+            pinned_bytes=int(stats.get("allocated_bytes.peak", 0)),
+            pinned_by=[Pinned(place, nbytes) for place, nbytes in self._pinned.most_common(3)],
+        )
 
     def _sample(self) -> None:
         own = _status("self")
@@ -87,11 +77,9 @@ class HostMemory(Probe):
         self._shared = max(self._shared, shared, own["RssShmem"])
 
     def _wrap_loaders(self) -> None:
-        begin = dataloader._BaseDataLoaderIter.__init__
-        loaders = self._loaders
+        kind: Any = dataloader._BaseDataLoaderIter
 
-        @functools.wraps(begin)
-        def began(it: Any, loader: Any) -> None:
+        def began(begin: Any, it: Any, loader: Any) -> None:
             begin(it, loader)
             try:
                 self.batches = len(loader)
@@ -99,25 +87,22 @@ class HostMemory(Probe):
                 self.batches = 0
             if loader.num_workers:
                 place = places.here()
-                said = {"workers": loader.num_workers, "prefetch": loader.prefetch_factor, "pins": loader.pin_memory}
-                loaders[place] = {"place": place, **said}
+                self._loaders[place] = Loader(place, loader.num_workers, loader.prefetch_factor, loader.pin_memory)
 
-        dataloader._BaseDataLoaderIter.__init__ = began  # type: ignore[method-assign, assignment]
+        kind.__init__ = hooked(kind.__init__, began)
 
     def _wrap_pinning(self) -> None:
-        pin, pinned = torch.Tensor.pin_memory, self._pinned
-        loaders, main = self._loaders, threading.main_thread()
+        main, kind = threading.main_thread(), torch.Tensor
 
-        @functools.wraps(pin)
-        def pins(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        def pins(pin: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             out = pin(tensor, *args, **kwargs)
             if out is not tensor:
                 by_loader = threading.current_thread() is not main
-                place = next((of["place"] for of in loaders.values() if of["pins"] and by_loader), "")
-                pinned[place or places.here()] += out.untyped_storage().nbytes()
+                place = next((of.place for of in self._loaders.values() if of.pins and by_loader), "")
+                self._pinned[place or places.here()] += out.untyped_storage().nbytes()
             return out
 
-        torch.Tensor.pin_memory = pins  # type: ignore[method-assign, assignment]
+        kind.pin_memory = hooked(kind.pin_memory, pins)  # type: ignore[method-assign]
 
 
 def _status(pid: int | str) -> dict[str, int]:

@@ -7,10 +7,8 @@ Compiled code does not tell what it reads, so a script with compiled graphs has 
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
-
-import torch
 
 from coopsim.base.types import MIB, Role
 from coopsim.record.observe import roles
@@ -22,6 +20,7 @@ from coopsim.run.probes.places import changed_at
 from coopsim.run.probes.probe import Probe
 from coopsim.run.probes.recorder import ScriptRecorder
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import Holder, UnusedVariable
 
 _LEAST = 16 * MIB  #: bytes that are worth a line
 _PART = 0.01  #: and the part of what is allocated
@@ -31,23 +30,6 @@ _NAMED = 3
 _AT = 6  #: the batch at which is looked: what the batches before the last one made is kept, if it is there
 _OF_MODELS = (Role.PARAMETER, Role.BUFFER, Role.OPTIMIZER_STATE)
 _BACKS = 3  #: evaluations of fewer batches that are looked at when they are over, at most
-
-
-@dataclass(frozen=True)
-class Keeper:
-    """A variable whose tensors no step reads: `tensors` of them with `bytes` in all. `place`: file:line that makes it.
-
-    `kind` is the type of its value, `file` the path of its file; `place` is "" if the line is not found. `later`: it
-    was made after the first steps.
-    """
-
-    name: str
-    kind: str
-    file: str
-    place: str
-    tensors: int
-    bytes: int
-    later: bool = False
 
 
 class Unused(Probe):
@@ -62,7 +44,7 @@ class Unused(Probe):
         self._ledger, self._compilation = recorder.ledger, compilation
         self._newest: int | None = None  #: serial, when the first forward pass began
         self._steps = 0
-        self._found: list[Keeper] = []
+        self._found: list[UnusedVariable] = []
         self.serials: frozenset[int] = frozenset()  #: of the unused storages
         self._ended, self._live = 0, 0  #: the newest serial, and bytes alive, at the end of step _STEPS
         self._newer: int | None = None  #: the newest serial when a look at a later step began
@@ -96,7 +78,7 @@ class Unused(Probe):
 
     def report(self, found: ProcessReport) -> None:
         """Report the three variables that keep most unused tensors."""
-        found.unused = [] if self._compilation.graphs else [asdict(one) for one in self._found[:_NAMED]]
+        found.unused = [] if self._compilation.graphs else self._found[:_NAMED]
 
     def _look(self) -> None:
         storages = self._ledger.untouched()
@@ -145,7 +127,7 @@ class Unused(Probe):
                 place = changed_at(group.path.file, group.path.name)
                 about = group.path.name, group.path.kind, group.path.file, place
                 self._found = [one for one in self._found if one.name != group.path.name]
-                self._found.append(Keeper(*about, len(kept), _total(kept), later))
+                self._found.append(UnusedVariable(*about, len(kept), _total(kept), later))
                 self.serials |= group.unused
         self._found.sort(key=lambda one: (-one.bytes, one.name))
 
@@ -197,10 +179,7 @@ def _groups(unused: dict[int, Storage], ledger: Any) -> list[_Group]:
 
 
 def _prefixes(name: str) -> list[str]:
-    """
-    >>> _prefixes("model.head.weight")
-    ['model', 'model.head', 'model.head.weight']
-    """
+    """Of "model.head.weight": "model", "model.head" and itself."""
     parts = name.split(".")
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
@@ -218,7 +197,7 @@ class KeptOutputs(Probe):
     def __init__(self, ledger: Any, calls: Calls) -> None:
         self._ledger, self._calls = ledger, calls
         self._newest: list[int] = []  #: the newest serials when the calls of this evaluation began
-        self._found: list[dict[str, Any]] = []  #: the variables that hold most: the fields of holders.Holder
+        self._found: list[Holder] = []  #: the variables that hold most
         self._backs = 0
 
     def install(self) -> None:
@@ -252,10 +231,5 @@ class KeptOutputs(Probe):
             roles.assign(roles.Objects.now(), self._ledger)
             there = [s for s in there if s.role not in _OF_MODELS]  # a model may be made meanwhile
         kept = {s.serial for s in there} if _total(there) >= least else set()
-
-        def is_kept(tensor: torch.Tensor) -> bool:
-            storage: Storage | None = self._ledger.of(tensor) if tensor.is_cuda else None
-            return storage is not None and storage.serial in kept
-
         if kept:
-            self._found = [asdict(one) for one in holders.Holders().look(is_kept) if one.tensors]
+            self._found = [one for one in holders.Holders(self._ledger).look(kept) if one.tensors]

@@ -23,7 +23,8 @@ from coopsim.run.probes.kinds import UNUSED
 from coopsim.run.probes.probe import Probe
 from coopsim.run.probes.recorder import ScriptRecorder
 from coopsim.run.probes.steps import Steps
-from coopsim.run.process import Held, OutOfMemory, ProcessReport
+from coopsim.run.process import ProcessReport
+from coopsim.run.records import Held, OutOfMemory
 
 #: Rooms whose frames are removed: this one, and the one that it watches with.
 _OWN = tuple(f"{Path(__file__).parents[2] / room}/" for room in ("run", "record"))

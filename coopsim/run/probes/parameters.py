@@ -4,7 +4,6 @@ So does `fully_shard` after a model was loaded, a loop that loads its best model
 parameters by hand, whose gradients no optimizer tells of.
 """
 
-import functools
 import weakref
 from typing import Any
 
@@ -18,8 +17,6 @@ from coopsim.record.observe.native import NativeLedger
 from coopsim.record.observe.storages import Ledger
 from coopsim.run.probes.probe import Probe
 
-_APPLY = "torch.nn.Module._apply"
-
 
 class Parameters(Probe):
     """Gives parameters their role when they are made on the device or moved there, gradients after a backward pass."""
@@ -32,29 +29,25 @@ class Parameters(Probe):
 
     def install(self) -> None:
         nn.modules.module.register_module_parameter_registration_hook(self._registered)
-        apply, backward = torch_private.get(_APPLY), torch.autograd.backward
+        torch_private.around("torch.nn.Module._apply", self._applied)
+        torch.autograd.backward = torch_private.hooked(torch.autograd.backward, self._backward)
 
-        @functools.wraps(apply)
-        def moved(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            self._moves += 1
-            try:
-                return apply(module, *args, **kwargs)
-            finally:
-                self._moves -= 1
-                if not self._moves:
-                    for parameter in nn.Module.parameters(module):
-                        self._assign(parameter, Role.PARAMETER)
-
-        @functools.wraps(backward)
-        def ended(*args: Any, **kwargs: Any) -> None:
-            backward(*args, **kwargs)
-            for known in () if self._stepped else list(self._known.values()):
-                if (parameter := known()) is not None and parameter.grad is not None:
+    def _applied(self, apply: Any, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        self._moves += 1
+        try:
+            return apply(module, *args, **kwargs)
+        finally:
+            self._moves -= 1
+            if not self._moves:
+                for parameter in nn.Module.parameters(module):
                     self._assign(parameter, Role.PARAMETER)
-                    self._assign(parameter.grad, Role.GRADIENT)
 
-        torch_private.replace(_APPLY, moved)
-        torch.autograd.backward = ended
+    def _backward(self, backward: Any, *args: Any, **kwargs: Any) -> None:
+        backward(*args, **kwargs)
+        for known in () if self._stepped else list(self._known.values()):
+            if (parameter := known()) is not None and parameter.grad is not None:
+                self._assign(parameter, Role.PARAMETER)
+                self._assign(parameter.grad, Role.GRADIENT)
 
     def step_ended(self, _steps: int) -> None:
         self._stepped = True  # optimizers tell of their parameters and gradients

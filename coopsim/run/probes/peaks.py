@@ -14,10 +14,9 @@ from coopsim.record.observe import torch_private
 from coopsim.run.probes.calls import Calls, Phase
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
+from coopsim.run.records_memory import PartPeaks, PhasePeaks
 
 _ORDER = ("load", "first step", "later steps", "evaluation", "generation")
-_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
-_OF_PHASES = ("times", *_PEAKS, "added_bytes", "batches", "grows_bytes", "with_gradients", "left_bytes")
 _FEWEST = 4  #: batches that tell whether an evaluation keeps something of each
 _MOSTLY = 0.8  #: the part of the batches that must have added memory
 _TIMES = 4  #: evaluations that tell whether each leaves something behind
@@ -30,10 +29,7 @@ class PeakProbe(Probe):
     """Follows peaks in bytes. `run`: of the run so far. `first`, `last`: of the first and of the latest other step.
 
     `phases` has the peaks of each part of the run: "load", until a module is first called with gradients; "first step"
-    and "later steps"; "evaluation" and "generation". Of the last two it also has how often each began (`times`), and
-    `added_bytes`, by how much its peak of allocated bytes exceeded what was allocated when it began. An evaluation of
-    several `batches` (calls of a model, at most) may keep something of each: `grows_bytes` per batch. `with_gradients`:
-    how many of its calls kept what a backward pass needs. `left_bytes`: what is allocated more each time it begins.
+    and "later steps"; "evaluation" and "generation".
 
     `first` and `last` are None before such a step has ended. Of several devices, each peak is that of the device where
     it is highest.
@@ -45,7 +41,8 @@ class PeakProbe(Probe):
         self.allocated = 0  #: bytes, when the last step ended
         self.first: Figures | None = None
         self.last: Figures | None = None
-        self.phases: dict[str, dict[str, int]] = {}
+        self.phases: dict[str, PartPeaks | PhasePeaks] = {}
+        self._interruptions: dict[str, PhasePeaks] = {}  #: those of evaluation and generation
         self._phase: Phase = "training"
         self._part = "load"  #: the part of the run, unless evaluation or generation interrupt it
         self._goes_on = False  #: whether a second step has begun
@@ -97,7 +94,7 @@ class PeakProbe(Probe):
             self._begins = [now] if phase == "evaluation" else []
         if phase != "training":
             self._with_gradients = torch.is_grad_enabled()
-            self.phases[phase]["with_gradients"] += self._with_gradients
+            self._interruptions[phase].with_gradients += self._with_gradients
 
     def step_ended(self, _steps: int) -> None:
         """End a step: note its peaks, and reset PyTorch's, so that what follows counts to the next step."""
@@ -123,12 +120,12 @@ class PeakProbe(Probe):
         self._phase_ends()
         if not self._goes_on and self.last is None:
             self.phases.pop("later steps", None)
-        for of in self.phases.values() if not self._calls.by_mode else ():
-            of.update(dict.fromkeys(of.keys() & {"with_gradients"}, 0))
+        for of in self._interruptions.values() if not self._calls.by_mode else ():
+            of.with_gradients = 0
         for name, starts in self._starts.items():
             more = [later - earlier for earlier, later in itertools.pairwise(starts[1:])]
             if len(starts) >= _TIMES and min(more) >= max(_ALIKE * max(more), 1):
-                self.phases[name]["left_bytes"] = min(more)
+                self._interruptions[name].left_bytes = min(more)
         self.phases = {name: self.phases[name] for name in _ORDER if name in self.phases}
         found.phases, found.evaluation_peaks = self.phases, tuple(self.evaluation_peaks)
         found.peak_allocated_bytes = self.run["allocated"]
@@ -155,23 +152,23 @@ class PeakProbe(Probe):
         self._phase_ends()
         self._phase, self._before = phase, before
         if phase != "training":
-            empty = dict.fromkeys(_OF_PHASES, 0)
-            self.phases.setdefault(phase, empty)["times"] += 1
+            self.phases[phase] = of = self._interruptions.setdefault(phase, PhasePeaks())
+            of.times += 1
             self._starts.setdefault(phase, []).append(before)
 
     def _phase_ends(self) -> None:
         """Note whether the evaluation that ends has kept something of each batch."""
         begins, self._begins, peaks, self._peaks = self._begins, [], self._peaks, []
-        if self._phase not in self.phases:
+        of = self._interruptions.get(self._phase)
+        if of is None:
             return
-        of = self.phases[self._phase]
-        of["batches"] = max(of["batches"], len(begins))
+        of.batches = max(of.batches, len(begins))
         more = sum(later > earlier for earlier, later in itertools.pairwise(begins[1:]))
         if len(begins) < _FEWEST or more < _MOSTLY * (len(begins) - 2):
             return
         grows = (begins[-1] - begins[1]) // (len(begins) - 2)
-        if grows > of["grows_bytes"]:
-            of["grows_bytes"], self.evaluation_peaks = grows, peaks
+        if grows > of.grows_bytes:
+            of.grows_bytes, self.evaluation_peaks = grows, peaks
 
     def _highest(self, which: str = "peak") -> int:
         return max(int(self._stats(device)["allocated_bytes"]["all"][which]) for device in _devices())
@@ -185,11 +182,11 @@ class PeakProbe(Probe):
             self.run[kind] = max(self.run[kind], peak)
         peak = stats["allocated_bytes"]["all"]["peak"]
         interrupted = self._phase != "training"
-        of = self.phases.setdefault(self._phase if interrupted else self._part, dict.fromkeys(_PEAKS, 0))
-        of["peak_allocated_bytes"] = max(of["peak_allocated_bytes"], peak)
-        of["peak_reserved_bytes"] = max(of["peak_reserved_bytes"], stats["reserved_bytes"]["all"]["peak"])
-        if interrupted:
-            of["added_bytes"] = max(of["added_bytes"], peak - self._before)
+        of = self.phases.setdefault(self._phase if interrupted else self._part, PartPeaks())
+        of.peak_allocated_bytes = max(of.peak_allocated_bytes, peak)
+        of.peak_reserved_bytes = max(of.peak_reserved_bytes, stats["reserved_bytes"]["all"]["peak"])
+        if isinstance(of, PhasePeaks):
+            of.added_bytes = max(of.added_bytes, peak - self._before)
         for family, pool, value in _peaks(stats):
             key = device, family, pool
             self._hidden[key] = max(self._hidden.get(key, 0), value["peak"])

@@ -17,12 +17,13 @@ from coopsim.record.observe.torch_private import attach_oom_observer, call_when_
 from coopsim.record.observe.where import Where
 from coopsim.run.probes import allocator, kinds, places, probe
 from coopsim.run.probes.allocator import AllocatorProbe
-from coopsim.run.probes.calls import Calls, InputSizes
+from coopsim.run.probes.calls import Calls, InputSizesProbe
 from coopsim.run.probes.clock import Clock
 from coopsim.run.probes.compilation import Compilation
 from coopsim.run.probes.ending import Ending
+from coopsim.run.probes.garbage import Garbage
 from coopsim.run.probes.growth import GrowthProbe
-from coopsim.run.probes.host import HostMemory
+from coopsim.run.probes.host import HostProbe
 from coopsim.run.probes.kept import KeptOutputs, Unused
 from coopsim.run.probes.kinds import Kinds
 from coopsim.run.probes.out_of_memory import OutOfMemories, SnapshotProbe
@@ -33,6 +34,7 @@ from coopsim.run.probes.recorder import ScriptRecorder, watch_resizes
 from coopsim.run.probes.requests import RequestsProbe, StepRequests
 from coopsim.run.probes.steps import Steps
 from coopsim.run.process import ProcessReport
+from coopsim.run.records import EndedLoop, SizeFromData, ValueRead
 from coopsim.run.task import Task
 
 _VERSIONS = "torch", "transformers", "triton"
@@ -65,7 +67,7 @@ class Watch:
         calls = self.calls = Calls(lambda: where.backwards)
         calls.begins.append(_Once(places.find_program))
         compilation = self.compilation = Compilation(where.enter, steps.run_compiled, cuda_graphs=not task.trace)
-        peaks, host, unused = PeakProbe(calls), HostMemory(), Unused(recorder, compilation, calls)
+        peaks, host, unused = PeakProbe(calls), HostProbe(), Unused(recorder, compilation, calls)
         requests_of_steps = [StepRequests(task.step_requests, where, calls)] if task.step_requests else []
         snapshots = [SnapshotProbe(task.snapshot)] if task.snapshot else []
         requests = [RequestsProbe(task.requests)] if task.requests else []
@@ -81,9 +83,10 @@ class Watch:
             *(_tracing(task, recorder) if task.trace else [_Forgets(where), GrowthProbe(recorder, peaks)]),
             unused,
             KeptOutputs(ledger, calls),
-            InputSizes(calls),
+            InputSizesProbe(calls),
             calls,
             host,
+            Garbage(),
             compilation,
             AllocatorProbe(control),
             OutOfMemories(recorder, steps, unused, lambda: peaks.batch, lambda: host.batches),
@@ -182,14 +185,14 @@ class _Data(Probe):
 
     def report(self, found: ProcessReport) -> None:
         found.needs_data = [
-            {"op": op, "place": place, "calls": calls, "by": by}
-            for (op, place, by), calls in self._data.sizes.most_common()
+            SizeFromData(op, place, calls, by) for (op, place, by), calls in self._data.sizes.most_common()
         ]
         found.loops_ended = [
-            {"place": f"{file}:{line}", "iterations": iterations, "times": times}
+            EndedLoop(f"{file}:{line}", iterations, times)
             for (file, line, iterations), times in self._data.decisions.ended.most_common()
         ]
-        found.last_value_read = self._data.last_value
+        if (last := self._data.last_value) is not None:
+            found.last_value_read = ValueRead(*last)
 
 
 class _Forgets(Probe):

@@ -7,7 +7,7 @@ which frees a block. `replay/memory.py` calls them.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coopsim.base.types import CoopsimError
+from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.simulate.kernel import codes
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ def cuda_caching(torch: str = "", conf: str = "", driver: str = DRIVER) -> CudaC
 
 _OF_ARENA = "one region; best fit, lowest address; 512 B; freed neighbours merge at once"
 _OF_PYTORCH = "PyTorch's, of --torch V and --alloc-conf (docs/allocators.md)"
-ARENA = Allocator("arena", codes.ARENA, 512, True, _OF_ARENA)
+ARENA = Allocator("arena", codes.ARENA, GRANULE, True, _OF_ARENA)
 COUNTER = Allocator("counter", codes.COUNTER, 1, False, "counts bytes, knows no addresses (DTR's simulator)")
-_CUDA_CACHING = CudaCaching("cuda-caching", codes.CACHING, 512, True, _OF_PYTORCH)
+_CUDA_CACHING = CudaCaching("cuda-caching", codes.CACHING, GRANULE, True, _OF_PYTORCH)
 ALLOCATORS: dict[str, Allocator] = {a.name: a for a in (ARENA, _CUDA_CACHING, COUNTER)}
 
 

@@ -43,7 +43,7 @@ class Optional:
     def _numba_type_(self) -> Any:
         """What the compiler takes for it where a kernel calls it."""
         if self._numba_type is None:
-            from coopsim.simulate.kernel.ordinary import optional_type
+            from coopsim.simulate.kernel.compiled_reference import optional_type
 
             self._numba_type = optional_type(self.field, self.function.py_func, self.otherwise)
         return self._numba_type

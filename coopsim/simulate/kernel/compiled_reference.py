@@ -8,8 +8,9 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.imputils import lower_getattr_generic
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import models, register_model
+from numba.extending import models, overload, register_model
 
 from coopsim.simulate.kernel.compiled_array import ArrayTable, load_word
 from coopsim.simulate.kernel.reference import BundleKind
@@ -64,3 +65,19 @@ def _get(context: Any, builder: Any, kind: Reference, pointer: Any, name: str) -
     if isinstance(field, Reference):
         return builder.inttoptr(load_word(builder, pointer, kind.at[name]), context.get_value_type(types.voidptr))
     return builder.gep(pointer, [ir.IntType(64)(8 * kind.at[name])])
+
+
+def optional_type(field: str, function: Any, otherwise: Any) -> Any:
+    """What kernels that name it get: which of the two functions depends on a field of the first argument, the state."""
+
+    def stand_in(*arguments: Any) -> Any:
+        raise NotImplementedError
+
+    def choose(state: Any, *arguments: Any) -> Any:  # noqa: ARG001
+        is_there = not isinstance(state.kinds[field], numba.types.NoneType)
+        return function if is_there else otherwise
+
+    overload(stand_in, jit_options={"error_model": "numpy"}, strict=False)(choose)
+    context = cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(stand_in)

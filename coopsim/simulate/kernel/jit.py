@@ -81,23 +81,23 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What the compiler takes for it where another kernel calls it."""
-        is_ordinary = bool(_ordinary)
-        if is_ordinary not in self._numba_types:
-            if is_ordinary:
+        if _ordinary not in self._numba_types:
+            if _ordinary:
                 from coopsim.simulate.kernel.ordinary import callee_type
             else:
                 from coopsim.simulate.kernel.compiler import callee_type
-            self._numba_types[is_ordinary] = callee_type(self.py_func, inline=self.inline)
-        return self._numba_types[is_ordinary]
+            self._numba_types[_ordinary] = callee_type(self.py_func, inline=self.inline)
+        return self._numba_types[_ordinary]
 
 
-_ordinary: list[str] = []  #: why kernels are compiled by Numba's ordinary means; empty: they are not
+_ordinary = False  #: whether kernels are compiled by Numba's ordinary means
 
 
 def _go_on_by_ordinary_means(error: Exception) -> None:
+    global _ordinary
     import numba
 
-    _ordinary.append(type(error).__name__)
+    _ordinary = True
     note(
         f"Numba {numba.__version__} is not built as coopsim knows it ({type(error).__name__}): kernels are compiled by "
         "its ordinary means, in each process anew, which takes longer"

@@ -8,8 +8,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core.registry import cpu_target
-from numba.extending import NativeValue, overload, typeof_impl, unbox
+from numba.extending import NativeValue, typeof_impl, unbox
 
 from coopsim.simulate.kernel.compiled_reference import Reference, type_of
 from coopsim.simulate.kernel.reference import Bundle
@@ -28,22 +27,6 @@ def callee_type(function: Any, *, inline: bool) -> Any:
     part = compiled(function, inline=inline)
     _kept.append(part)
     return numba.types.Dispatcher(part)
-
-
-def optional_type(field: str, function: Any, otherwise: Any) -> Any:
-    """What kernels that name it get: which of the two functions depends on a field of the first argument, the state."""
-
-    def stand_in(*arguments: Any) -> Any:
-        raise NotImplementedError
-
-    def choose(state: Any, *arguments: Any) -> Any:  # noqa: ARG001
-        is_there = not isinstance(state.kinds[field], numba.types.NoneType)
-        return function if is_there else otherwise
-
-    overload(stand_in, jit_options={"error_model": "numpy"}, strict=False)(choose)
-    context = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(stand_in)
 
 
 @typeof_impl.register(Bundle)  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coopsim.base.types import Action, CoopsimError, Outcome
+from coopsim.base.types import GRANULE, Action, CoopsimError, Outcome
 from coopsim.cards.link import Link
 from coopsim.cards.link import find as find_link
 from coopsim.simulate.options import ReplayOptions
@@ -33,9 +33,6 @@ def planned_step(trace: Trace, policy: str, budget: int, options: ReplayOptions 
     if three["outcome"] != Outcome.OK:
         return str(three["outcome"]), None
     return str(three["outcome"]), (three["total_cost_ns"] - two["total_cost_ns"]) / (int(trace.cost_ns.sum()) or 1)
-
-
-GRANULE = 512  #: bytes of the smallest block of an arena
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from coopsim.base.types import Outcome
+from coopsim.base.types import GRANULE, Outcome
 from coopsim.simulate import policies
 from coopsim.simulate.options import ReplayOptions
 from coopsim.simulate.planning.lower import lower
@@ -61,7 +61,7 @@ def search_sizes(trace: Trace, rows: Sequence[Recomputed], tick: Tick = lambda: 
 
 def _steps(trace: Trace) -> int:
     coop = policies.find("coop")
-    program = lower(trace, in_place=coop.in_place, pinning=coop.pinning, granule=512)
+    program = lower(trace, in_place=coop.in_place, pinning=coop.pinning, granule=GRANULE)
     return max(STEPS, trace.n_steps) if program.used_up < 0 else trace.n_steps
 
 

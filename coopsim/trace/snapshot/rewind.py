@@ -4,11 +4,11 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from coopsim.base.types import GRANULE
 from coopsim.trace.snapshot.chunks import oldest_first
 from coopsim.trace.snapshot.model import Pool, Snapshot, SnapshotBlock, SnapshotSegment
 from coopsim.trace.snapshot.unpickle import SnapshotError
 
-_GRANULE = 512
 _UNSPLIT = 1 << 20  #: bytes up to which the allocator leaves a remainder with its block, in large segments
 
 
@@ -125,7 +125,7 @@ def _segment(r: _Range, held: dict[int, SnapshotBlock], followers: dict[int, int
         if block.address > at:
             blocks.append(SnapshotBlock(at, block.address - at, 0, "free"))
         limit = inside[i + 1].address if i + 1 < len(inside) else r.end
-        size = block.nbytes or -(-max(block.requested_bytes, 1) // _GRANULE) * _GRANULE
+        size = block.nbytes or -(-max(block.requested_bytes, 1) // GRANULE) * GRANULE
         if not block.nbytes and r.large and not r.expandable:
             end = min(followers.get(block.address, limit), limit)
             if 0 <= end - block.address - size <= _UNSPLIT:

@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from coopsim.cli.phantom_long import rows
 from coopsim.run.longrun.run import Card, LongRun
 from coopsim.run.longrun.verdict import LongVerdict, judge
-from coopsim.run.words import of_host
+from coopsim.run.records_memory import HostMemory, Loader, Pinned, Workers
 from tests.run.longrun.made import MIB, varying
 
 LENGTHS = random.Random(5).choices(range(4, 40), k=150)
@@ -25,7 +24,7 @@ def varies() -> LongVerdict:
 
 
 def test_rows_of_a_leak(leaks: LongVerdict) -> None:
-    found = dict(row for row in rows(leaks.to_dict()) if row[0])
+    found = dict(row for row in leaks.replay.rows() if row[0])
     assert found["replay"] == "500 steps; the first 12 as they were recorded"
     assert found["runs out"].startswith(f"at step {leaks.out.step}, by leak: asked for ")  # type: ignore[union-attr]
     assert found["not tried"].startswith("anything: the line under `kept by`")
@@ -33,7 +32,7 @@ def test_rows_of_a_leak(leaks: LongVerdict) -> None:
 
 
 def test_rows_of_varying_lengths(varies: LongVerdict) -> None:
-    found = rows(varies.to_dict())
+    found = list(varies.replay.rows())
     assert found[0] == (
         "replay",
         "300 steps of lengths 4 to 39 drawn from those recorded; the first 150 as they were recorded",
@@ -44,18 +43,11 @@ def test_rows_of_varying_lengths(varies: LongVerdict) -> None:
 
 
 def test_rows_of_the_host() -> None:
-    host = {
-        "peak_rss_bytes": 700 * MIB,
-        "workers": {"count": 2, "peak_rss_bytes": 900 * MIB},
-        "shared_bytes": 64 * MIB,
-        "loaders": [{"place": "train.py:11", "workers": 2, "prefetch": 2, "pins": True}],
-        "pinned_bytes": 96 * MIB,
-        "pinned_by": [{"place": "train.py:12", "bytes": 144 * MIB}],
-    }
-    assert of_host(host) == [
+    workers, loaders = Workers(2, 900 * MIB), [Loader("train.py:11", 2, 2, True)]
+    host = HostMemory(700 * MIB, workers, 64 * MIB, loaders, 96 * MIB, [Pinned("train.py:12", 144 * MIB)])
+    assert host.rows() == [
         ("host", "700 MiB of its own memory at the peak, without CUDA's libraries"),
         ("", "2 processes beside it: 900 MiB in all; 64 MiB of shared memory"),
         ("", "by a DataLoader at train.py:11: 2 workers, 2 batches each"),
         ("pinned", "96 MiB at the peak; train.py:12: 144 MiB in all"),
     ]
-    assert of_host({}) == []

@@ -114,7 +114,7 @@ def test_remedies_are_tried_by_the_same_replay(tmp_path: Path) -> None:
     best = tried["expandable_segments:True"]
     assert best.fits
     assert best.peak_reserved_bytes == expandable
-    assert verdict.to_dict()["runs_out"]["step"] == verdict.out.step
+    assert verdict.replay.runs_out == verdict.out
 
 
 @pytest.mark.parametrize(

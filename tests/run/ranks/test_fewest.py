@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from coopsim.base.types import CoopsimError
 from coopsim.cli import phantom_fewest
 from coopsim.run import Script
-from coopsim.run.process import OutOfMemory
 from coopsim.run.ranks.fewest import Fewest, search, sizes
 from coopsim.run.ranks.world import LARGEST
+from coopsim.run.records import OutOfMemory
 from coopsim.run.report import Report
 from coopsim.run.search import SearchedRuns
 from tests.run.ranks.conftest import SCRIPTS, Command

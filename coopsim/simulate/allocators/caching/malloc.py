@@ -1,5 +1,6 @@
 """A request: the best free block, else memory from the device, else the chain of retries, else out of memory."""
 
+from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.blocks import (
     is_split,
@@ -14,7 +15,7 @@ from coopsim.simulate.allocators.caching.expandable import expand
 from coopsim.simulate.allocators.caching.free import free_block, wait_free
 from coopsim.simulate.allocators.caching.pools import serving_pool
 from coopsim.simulate.allocators.caching.release import collect_garbage, release_available, release_cached
-from coopsim.simulate.allocators.caching.rounding import BLOCK_UNIT, pool_of, round_size, segment_size
+from coopsim.simulate.allocators.caching.rounding import pool_of, round_size, segment_size
 from coopsim.simulate.allocators.caching.statistics import count, count_of_pool
 from coopsim.simulate.kernel.jit import inlined, kernel
 
@@ -115,7 +116,7 @@ def malloc(A: c.Caching, nbytes: int, stream: int) -> int:
     was_split = is_split(A, b)
     counts = A.B[b, c.SPACE] < 0  # expandable memory never counts as inactive
     if A.B[b, c.POOL] & c.SMALL or A.K[c.K_EXPANDABLE]:
-        cut = remaining >= BLOCK_UNIT
+        cut = remaining >= GRANULE
     else:
         cut = size < A.K[c.K_MAX_SPLIT] and remaining > LARGE_REMAINDER
     if cut:

@@ -1,10 +1,10 @@
 """How large a block a request gets, and how large a segment is made for it."""
 
+from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.device import round_up
 from coopsim.simulate.kernel.jit import inlined, kernel
 
-BLOCK_UNIT = 512
 LARGEST_SMALL = 1 << 20
 SMALL_SEGMENT = 2 << 20
 LARGEST_PACKED = 10 << 20  # at and above, a request gets a segment of its own
@@ -15,13 +15,13 @@ INTERVALS = 16  #: powers of two from 1 MiB, each with its own roundup_power2_di
 @kernel
 def round_size(A: c.Caching, nbytes: int) -> int:
     """Bytes of the block for a request."""
-    if nbytes < BLOCK_UNIT:
-        return BLOCK_UNIT
+    if nbytes < GRANULE:
+        return GRANULE
     power = 0
     while nbytes >> power > 1:
         power += 1
     divisions = A.K[c.K_DIVISIONS + min(max(power - 20, 0), INTERVALS - 1)]
-    if divisions > 1 and nbytes > BLOCK_UNIT * divisions:
+    if divisions > 1 and nbytes > GRANULE * divisions:
         floor = 1 << power
         if nbytes == floor:
             return nbytes
@@ -32,7 +32,7 @@ def round_size(A: c.Caching, nbytes: int) -> int:
         if unit == 0:
             return floor << 1
         return round_up(nbytes, unit)
-    return round_up(nbytes, BLOCK_UNIT)
+    return round_up(nbytes, GRANULE)
 
 
 @inlined

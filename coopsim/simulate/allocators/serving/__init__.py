@@ -5,8 +5,8 @@
 
 from collections.abc import Callable, Mapping
 
+from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.serving import caching, gmlake, planned, release
-from coopsim.simulate.allocators.serving.plain import GRANULE
 from coopsim.simulate.allocators.serving.result import Result, ServingOutOfMemory
 from coopsim.trace.requests import Requests
 

@@ -11,11 +11,10 @@ pointer (a segment is returned while an sBlock that maps it is handed out in par
 
 from dataclasses import dataclass
 
-from coopsim.base.types import GIB, MIB, CoopsimError
+from coopsim.base.types import GIB, GRANULE, MIB, CoopsimError
 from coopsim.simulate.allocators.serving.gmlake_blocks import Handle, PBlocks, SBlocks, bytes_of, key, stream_of
 from coopsim.simulate.allocators.serving.gmlake_chunks import CHUNK, PBlock, SBlock, TickClock, Uses
 from coopsim.simulate.allocators.serving.plain import (
-    GRANULE,
     SMALL,
     SMALL_SEGMENT,
     BlockInUse,

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.serving.places import Place
-from coopsim.simulate.allocators.serving.plain import GRANULE
 from coopsim.simulate.packing import Items, OffsetPlan, plan
 from coopsim.simulate.packing.fit import height
 from coopsim.simulate.packing.items import lower_bound

@@ -7,10 +7,9 @@ address on ties; cut where the rest is worth keeping; freed neighbours in a segm
 from bisect import bisect_left, insort
 from typing import NamedTuple
 
-from coopsim.base.types import MIB
+from coopsim.base.types import GRANULE, MIB
 from coopsim.simulate.allocators.serving.result import ServingMeter, ServingOutOfMemory
 
-GRANULE = 512  #: bytes; PyTorch's allocators round up every request to a multiple of it
 SMALL = MIB  #: largest request of the small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 LARGE_REQUEST = 10 * MIB  #: from which a segment is made to measure

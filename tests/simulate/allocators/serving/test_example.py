@@ -2,7 +2,7 @@
 
 import runpy
 
-from coopsim.simulate.allocators.serving import GRANULE
+from coopsim.base.types import GRANULE
 from coopsim.trace.requests_of import of_trace
 from coopsim.trace.synth import make
 from tests.conftest import ROOT

@@ -1,4 +1,4 @@
-"""Run scripts on this machine."""
+"""Run a script with changes, in a copy with other texts, or as it is."""
 
 import json
 import shlex
@@ -18,36 +18,6 @@ from coopsim.run.launch.start import Running
 PLUGIN = "coopsim.fitting.inside"
 LIVE = "coopsim.live.guest"
 _STARTS = 3  #: runs of a script in a budget, until its steps go by plan
-
-
-class Local:
-    """Runs scripts on this machine; an instance is called with a script, from any thread. `end` ends all runs."""
-
-    def __init__(self) -> None:
-        self._running = Running()
-
-    def __call__(self, script: Script, texts: Mapping[str, str] | None = None) -> Report:
-        """Run a script as coopsim.run.run does, and return the report.
-
-        texts: run a copy of it, in which files have these texts, by path (editing.copies.copied); None: itself.
-        """
-        return _run(script, texts, self._running)
-
-    def here(self, script: Script, requests: Path | None = None) -> Report:
-        """Run a script itself, and return the report.
-
-        If it fails for no known reason, the error names a command that shows why. `requests`: as for script.run.
-        """
-        try:
-            return run(script, requests=None if script.is_long else requests, running=self._running)
-        except CoopsimError as e:
-            if "ended with exit code" in str(e):
-                raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
-            raise
-
-    def end(self) -> None:
-        """Kill the runs that other threads wait for, and every run that is started from now on."""
-        self._running.end_all()
 
 
 def changed(script: Script, changes: Changes) -> Script:
@@ -70,11 +40,25 @@ def changed(script: Script, changes: Changes) -> Script:
     )
 
 
-def _run(script: Script, texts: Mapping[str, str] | None, running: Running | None = None) -> Report:
+def run_changed(script: Script, texts: Mapping[str, str] | None, running: Running | None = None) -> Report:
+    """Run a script as coopsim.run.run does, and return the report; `running`: as there.
+
+    texts: run a copy of it, in which files have these texts, by path (editing.copies.copied); None: itself.
+    """
     if texts is None:
         return _in_budget(script, running) if script.plugin == LIVE else run(script, running=running)
     with copied(script.command, texts) as command:
         return run(replace(script, command=command), running=running)
+
+
+def run_itself(script: Script, requests: Path | None, running: Running) -> Report:
+    """Run a script itself, and return the report. If it fails for no known reason, the error names what shows why."""
+    try:
+        return run(script, requests=None if script.is_long else requests, running=running)
+    except CoopsimError as e:
+        if "ended with exit code" in str(e):
+            raise CoopsimError(f"{e}; coopsim phantom run -- {shlex.join(script.command)} shows why") from None
+        raise
 
 
 def _in_budget(script: Script, running: Running | None) -> Report:
