@@ -108,7 +108,7 @@ class Budget:
                     session.end(error)
 
     def report(self) -> dict[str, Any]:
-        """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/live.md, Figures).
+        """The figures of all steps so far, under the keys of `coopsim live run --json` (docs/reference/json.md).
 
         Peaks are in bytes, of steps that had a budget. predicted_overhead: the time of a step by the last plan ÷ that
         of a step as it is (1.1: 10 % more), each the longer of the GPU's and the host's, which predicted_ns has.

@@ -169,10 +169,11 @@ class StepRecorder(Recorder):
         operands = on_device(self.device_type, (*args, *kwargs.values()))
         shapes = _shapes_of(operands)
         self.writers.used(operands, self._runner.is_zero)
+        before = [tensor.untyped_storage() for tensor in operands]  # `set_` gives a tensor another one
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
-        inputs = [self.ledger.of(tensor) for tensor in operands]
+        inputs = [self.ledger.of_storage(storage) for storage in before]
         found = on_device(self.device_type, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)

@@ -37,10 +37,10 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "expected" / "programs.csv"
 CARD, SHARE, SECONDS = "a100-40gb", 0.75, 240
 _EQUAL = 1e-5  #: relative: an optimizer counts its steps, in some bytes per parameter
-#: Of the table: what ran; the peak by kind, in bytes; parameters and optimizer state as arithmetic has them; remedies.
+#: Of the table: what ran; the peak by kind, in bytes; remedies, and when they were found, in seconds of the processor.
 COLUMNS = (
     *("program", "date", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
-    *("parameters", "gradients", "optimizer_state", "other", "by_arithmetic", "optimizer_by_arithmetic"),
+    *("parameters", "gradients", "optimizer_state", "other"),
     *("memory", "verdict_s", "first_s", "first", "same_s", "same", "own", "kinds", "note"),
 )
 
@@ -99,9 +99,6 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
     row |= {"outcome": found["outcome"], "steps": found["steps"], "peak_allocated": found["peak_allocated_bytes"]}
     row |= {"peak_device": found["peak_device_bytes"]}
     row |= {kind: kinds.get(kind, 0) for kind in ("parameters", "gradients", "optimizer_state", "other")}
-    if "parameters" in program:
-        row |= {"by_arithmetic": program["parameters"] * program.get("bytes", 4)}
-        row |= {"optimizer_by_arithmetic": program["parameters"] * program["optimizer"]}
     if found["outcome"] != "ok" or not program.get("fit", True):
         return row
     memory = int(found["peak_device_bytes"] * SHARE) >> 20
@@ -118,7 +115,13 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
 def _added(command: list[str], lines: list[str]) -> list[str]:
     """Return the options that a remedy adds to the command; [] if it is none of the program's own."""
     words = next((shlex.split(line) for line in lines if line.startswith((command[0], "python "))), [])
-    return [word for word in words if word not in command]
+    old = set(zip(command, [*command[1:], ""], strict=True))
+    added: list[str] = []
+    for i, word in enumerate(words):
+        is_value = i > 0 and words[i - 1].startswith("-") and not word.startswith("-")
+        if word not in command or (is_value and (words[i - 1], word) not in old):
+            added += [words[i - 1]] * (is_value and words[i - 1] not in added[-1:]) + [word]
+    return added
 
 
 def _times(said: list[Said]) -> dict[str, Any]:
@@ -183,6 +186,7 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
         '| program | peak | "other" | parameters and optimizer, by arithmetic | first remedy | same numbers |',
         "| --- | ---: | ---: | --- | --- | --- |",
     ]
+    listed = programs()
     for name, row in rows.items():
         if row["outcome"] == "not run":
             continue
@@ -191,19 +195,22 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
             continue
         other = int(row["other"]) / int(row["peak_allocated"])
         own = f" (`{row['own']}`)" if row["own"] else ""
-        first = f"{row['first']}{own} after {row['first_s']} s" if row["first"] else row["note"] or "none"
-        same = f"{row['same']} after {row['same_s']} s" if row["same"] else ""
+        found = [f"{row[which]} after {row[f'{which}_s']} s" if row[which] else "none" for which in ("first", "same")]
+        if not row["memory"]:
+            found = ["not searched", ""]
+        first, same = found[0].replace(" after", f"{own} after"), found[1]
         peak = human(int(row["peak_allocated"]))
-        lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row)} | {first} | {same} |")
+        lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {first} | {same} |")
     return "\n".join(lines)
 
 
-def _arithmetic(row: Mapping[str, str]) -> str:
+def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:
     """Return whether parameters and optimizer state have as many bytes as arithmetic says, or how far they are off."""
-    if not row["by_arithmetic"]:
+    if "parameters" not in program:
         return "not known"
-    pairs = (("parameters", "by_arithmetic"), ("optimizer_state", "optimizer_by_arithmetic"))
-    off = [int(row[found]) / max(int(row[expected]), 1) - 1 for found, expected in pairs if int(row[expected])]
+    per_parameter = {"parameters": program.get("bytes", 4), "optimizer_state": program["optimizer"]}
+    found = {kind: int(row[kind]) / program["parameters"] for kind in per_parameter}
+    off = [found[kind] / expected - 1 for kind, expected in per_parameter.items() if expected]
     return "equal" if all(abs(part) < _EQUAL for part in off) else ", ".join(f"{part:+.1%}" for part in off)
 
 

@@ -47,4 +47,6 @@ def test_options_of_the_program_are_told_from_other_lines(script: Script) -> Non
     added = script("experiments.programs.run")._added
     command = ["python", "train.py", "-b", "32"]
     assert added(command, ["python train.py -b 32 --grad-checkpointing"]) == ["--grad-checkpointing"]
+    assert added(command, ["python train.py -b 16"]) == ["-b", "16"]
+    assert added(command, ["python train.py -b 32 --accum 2 --bf16"]) == ["--accum", "2", "--bf16"]
     assert added(command, ["model.to(torch.bfloat16)"]) == []

@@ -324,3 +324,14 @@ def test_globals_that_words_set_are_options(tmp_path: Path) -> None:
     assert given.wanted == 16
     assert given.options is not None
     assert given.options.command(script.command, 4, 4)[1:] == ("--batch_size=4", "--gradient_accumulation_steps=4")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [("adamw", "adafactor"), ("AdamW", "Adafactor"), ("torch.optim.AdamW", "torch.optim.Adafactor")],
+)
+def test_an_optimizer_is_spelled_as_the_program_spells_it(value: str, wanted: str) -> None:
+    """LitGPT takes the name of a class."""
+    own = bench(Option(("--optimizer",), value))
+    own.survey.optimizers[0].state_bytes = 1 << 50
+    assert [one.command[3:] for one in switches.optimizer(own)] == [("--optimizer", wanted)]

@@ -74,3 +74,27 @@ names = {loss: "loss", out: "out"}
 answer([[names[s] for s in e.reads] for e in recording.events if isinstance(e, Op) and e.name == HOLD])
 """
     assert child(IMPORT + text) == [["loss", "out"], ["loss"], ["loss", "out"]]
+
+
+RNN = """
+import torch
+import coopsim.live
+layers = [layer for _ in range(24) for layer in (torch.nn.Linear(64, 64), torch.nn.Tanh())]
+net, head = torch.nn.GRU(64, 64, batch_first=True).cuda(), torch.nn.Sequential(*layers).cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], 0.1)
+x, budget = torch.zeros(256, 64, 64, device="cuda"), coopsim.live.Budget("60%")
+for _ in range(6):
+    with budget.step():
+        head(net(x)[0]).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+answer(budget.report())
+"""
+
+
+def test_an_op_that_gives_a_tensor_another_storage_is_followed(child: Runner) -> None:
+    """As RNNs do with their weights in each step (`set_`), whose operand has no bytes before."""
+    report = child(RNN)
+    assert report["deviated"] == ""
+    assert report["planned_steps"] >= 3
+    assert report["evictions"] > 0

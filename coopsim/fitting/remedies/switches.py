@@ -47,10 +47,16 @@ def optimizer(bench: Bench) -> Iterator[Remedy]:
         if option.is_switch:
             wanted = wanted if has_8bit and "8" in option.name else ()
         elif not option.choices:
-            wanted = tuple(name for name in wanted if name == "adafactor")
+            wanted = tuple(_as_spelled(str(option.value), name) for name in wanted if name == "adafactor")
         usable = [value for value in _turned_on(option, wanted) if has_8bit or "8" not in value]
         for value in usable[:1]:
             yield _proposal(bench, "optimizer", option, value, text="keeps less state (numbers change)")
+
+
+def _as_spelled(value: str, name: str) -> str:
+    """Return a name spelled as another is: "torch.optim.AdamW" makes "torch.optim.Adafactor" of "adafactor"."""
+    path, dot, last = value.rpartition(".")
+    return f"{path}{dot}{name.capitalize() if last[:1].isupper() else name}"
 
 
 def compiled(bench: Bench) -> Iterator[Remedy]:

@@ -122,7 +122,8 @@ class Kinds(Probe):
         return {kind: found[kind] for kind in KINDS} | {"other": max(allocated - sum(found[k] for k in KINDS), 0)}
 
     def _kind(self, storage: Storage) -> str:
-        if storage.kind is not None:
+        stays = storage.role in (Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER)
+        if storage.kind is not None and not (storage.kind == BUCKETS and stays):  # ranks may average what stays
             return storage.kind
         if storage.role in _NAMES:
             return _NAMES[storage.role]
