@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.base import budget, text
+from coopsim.base.option import given
 from coopsim.base.progress import note
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cli.live_script import Failed, hosting_of, no_arena, said_by, script_of, times, wants_arena
 
@@ -92,8 +94,9 @@ def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:
     command = [word for word in args.command if word != "--"]
     texts = [Path(word).read_bytes() for word in (*command, args.gpu or "") if _is_text(word)]
     settings = {name: value for name, value in os.environ.items() if name.endswith("_ALLOC_CONF")}
-    how = args.memory, args.policy, args.gpu, args.masks, hosting_of(args), args.offload, arena, args.arena
-    return versions(), str(Path.cwd()), command, texts, sorted(settings.items()), how
+    how = args.memory, args.policy, args.gpu, hosting_of(args), args.offload, arena, args.arena
+    options = given(RunOptions, args, "live")
+    return versions(), str(Path.cwd()), command, texts, sorted(settings.items()), options, how
 
 
 def _is_text(word: str) -> bool:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base import budget
+from coopsim.base.option import given
 from coopsim.base.progress import note
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
 from coopsim.cards.errors import NoCudaTorchError
@@ -58,7 +60,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         command,
         card=args.gpu or "",
         memory_bytes=memory_bytes,
-        masks=args.masks,
+        **given(RunOptions, args, "live"),
         traceback=args.traceback,
         output=2 if args.json else None,
         variables=() if memory_bytes else allocator_variables(),

@@ -158,9 +158,7 @@ def copies_of(rows: Sequence[ScheduleRow], reads: Sequence[Sequence[Value]]) -> 
     arrives: dict[int, list[Value]] = {}
     for i, (action, _, op, storage, version, _, nbytes, *_) in enumerate(rows):
         value = storage, version
-        used = (
-            reads[op] if action in _RUNS else () if action in (types.Action.FETCH, types.Action.DISCARD) else (value,)
-        )
+        used = reads[op] if action in _RUNS else () if action in _NO_USE else (value,)
         for one in (v for v in used if v in coming):
             arrives.setdefault(i, []).append(one)
             coming.pop(one).until = i

@@ -15,11 +15,11 @@ from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fe
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import Drawn, drawn_before, given_on
+from coopsim.live.operands import Drawn, drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage
-from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
+from coopsim.live.writers import is_blank
 
 #: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
@@ -113,8 +113,8 @@ class Follow:
             self.hand_over()
 
     def hand_over(self) -> bool:
-        """Let the observer go on, if there is one. False if the plan cannot be followed any further."""
-        if self._observed is not None and not self.broken:
+        """Let the observer go on, if there is one and it can. False if the plan cannot be followed any further."""
+        if self._observed is not None and not self.broken and self.values.are_settings_usual():
             self.observed = self._observed
             self.observed.follow(self.at)
         return not self.broken
@@ -213,7 +213,7 @@ class Follow:
         if residency.streams is not None and residency.streams.number() != row.entry.stream and row.entry.op >= 0:
             raise Deviation("runs on another stream")
         if row.look or mutable:
-            given = given_on(values.device_type, (*args, *kwargs.values()) if kwargs else args)
+            given = on_device(values.device_type, (*args, *kwargs.values()) if kwargs else args)
             self.bindings.bind(row.look, given)
             if mutable:
                 self.bindings.check_changed(row, given)
@@ -243,7 +243,7 @@ class Follow:
                 storages[s].version = v
         if row.find:
             try:
-                self.bindings.bind(row.find, given_on(values.device_type, (out,)))
+                self.bindings.bind(row.find, on_device(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
@@ -275,7 +275,7 @@ class Follow:
                 self.values.residency.evict((tracked, v))
             case Drop():
                 tracked.held.pop(v, None)
-            case Offload(at=at):
+            case Offload(at=at) if self.plan.has_place(s, tracked.nbytes):
                 self.values.residency.offload((tracked, v), at)
             case EvictOffloaded():
                 self.values.residency.evict_offloaded((tracked, v))

@@ -250,7 +250,7 @@ class Deciding(_Recorded):
             self._go_on(Spilling(context, signature)).begin()
             return
         following = Following(context, signature)
-        if not following.take_over(entry.storages for entry in self.recorder.op_log):
+        if not following.take_over(entry.ran for entry in self.recorder.op_log):
             self._record()
         else:
             following.start()

@@ -168,18 +168,18 @@ class BudgetGuest:
             self._keep(over=False)
             return
         session, wanted = self._session, self._request.steps
-        seen = session.known.recurred and session.all_validated
+        seen = session.known.recurred and session.learner.all_validated
         if session.totals.steps >= (wanted or _ENOUGH) or (not wanted and seen):
             self._save()
             sys.exit(0)
 
     def _save(self) -> None:
-        self._session.save(self._request.save, self._request.command)
+        self._session.learner.save(self._request.save, self._request.command)
         self._saved = True
 
     def _keep(self, *, over: bool) -> None:
         with suppress(CoopsimError):  # the folder may be full: the program goes on
-            self._session.keep(self._request.command, over=over)
+            self._session.learner.keep(self._request.command, over=over)
 
     def end(self) -> dict[str, Any]:
         """The figures of the session (Budget.report), and whether and why it failed.

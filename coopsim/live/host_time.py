@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -139,15 +139,8 @@ class Pace:
         return list(self.ns) if plan is not None and plan is self.plan else []
 
 
-class LoggedCall(Protocol):
-    """An entry of a step's op log."""
-
-    func: Any
-    shapes: Any  #: of its operands, of its results
-
-
 def timed(
-    card: str, price: Mapping[int, int], entries: Mapping[int, LoggedCall], read: Mapping[int, int]
+    card: str, price: Mapping[int, int], entries: Mapping[int, Any], read: Mapping[int, int]
 ) -> tuple[dict[int, int], str]:
     """Costs of ops in ns, and one line for the trace's header that says what they rest on. Keys are numbers of ops.
 

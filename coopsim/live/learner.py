@@ -89,11 +89,16 @@ class Learner:
     ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._stored, self._own = stored, stored if stored is not None and stored.own else None
+        self._device_type = ""
         self._first: Signature | None = None  # the program's first step, if it was recorded
         self._prepared = False  # a plan of it is sought for another start
 
     def take(self, device_type: str) -> None:
-        """Enter the signatures that are stored, if any. Raises what StoredPlans.signatures raises."""
+        """Enter the signatures that are stored, if any, for steps on this type of device.
+
+        Raises what StoredPlans.signatures raises.
+        """
+        self._device_type = device_type
         if self._stored is None:
             return
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
@@ -127,8 +132,8 @@ class Learner:
                 return state.planned and self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
-        """Plan a step that was recorded, if it is of a new signature."""
-        if self._known.recognise(recorder.op_log):
+        """Plan a step that was recorded, if it is of a new signature, and uses anything on the device."""
+        if self._known.recognise(recorder.op_log) or not trace.n_storages:
             return
         if step.meter is not None:
             self._planning.count_others(step.meter.others(self._ledger))
@@ -180,14 +185,14 @@ class Learner:
         self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
         return True
 
-    def save(self, path: str, command: str, device_type: str, *, arena: bool) -> None:
+    def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).
 
         command: the title of the program. If writing fails, a file that was there before is left as it was.
         """
-        plan_file.save(self._file(self._known.signatures, command, device_type, arena=arena), path)
+        plan_file.save(self._file(self._known.signatures, command), path)
 
-    def keep(self, command: str, device_type: str, *, arena: bool, over: bool) -> None:
+    def keep(self, command: str, *, over: bool) -> None:
         """Keep plans for another start of the program, that of the first step included, if they are new.
 
         Does nothing if the stored plans are not the program's own. over: the program is; those still being made are
@@ -208,9 +213,9 @@ class Learner:
             if self._first.state.schedule is None:
                 planning.learn(self._first, now=True)
             signatures.insert(0, self._first)
-        self._own.keep(self._file(signatures, command, device_type, arena=arena))
+        self._own.keep(self._file(signatures, command))
 
-    def _file(self, signatures: list[Signature], command: str, device_type: str, *, arena: bool) -> PlanFile:
+    def _file(self, signatures: list[Signature], command: str) -> PlanFile:
         planning = self._planning
         policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
         replanned = planning.replans or any(one.state.stays for one in signatures)
@@ -219,11 +224,11 @@ class Learner:
             policy,
             planning.others,
             torch.__version__,
-            device_type,
+            self._device_type,
             command,
-            arena=arena,
+            arena=planning.placed is not None,
             hosting=planning.offloading.hosting,
-            card=device.card(device_type),
+            card=device.card(self._device_type),
             steady=not (replanned and any(one.state.allocating for one in signatures)),
         )
         return PlanFile(head, signatures)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coopsim.live import schedules
-from coopsim.live.arena.place import at_start as resting_at_start
-from coopsim.live.arena.place import place
+from coopsim.live.arena.place import place, stays
 from coopsim.live.arena.requests import requests_of
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.host_time import StepTime, step_time
@@ -93,7 +92,8 @@ def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Fo
 
     def needed(plan: Plan) -> int:
         asked = requests_of(plan)
-        return place(asked, resting_at_start(asked, search.trace, search.others), search.limit).needed
+        resting = [(0, stays(asked, search.trace, search.others))]  # as one block
+        return place(asked, resting, search.limit).needed
 
     chosen = placed(p.arena_margins(search.limit), choose, needed, search.limit)
     return Found(None, chosen) if isinstance(chosen, str) else Found(chosen[0])

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -36,9 +36,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.failure: LiveError | None = None
         self._raised: BaseException | None = None
         self._hook: Callable[[Any], object] = sys.unraisablehook
-        self._unseen = Unseen(
-            self._address_is_known, self._bring_back, self._is_located, self._while_copied, self._is_away, self._reduces
-        )
+        self._unseen = Unseen(context, lambda: self.state)
 
     @property
     def state(self) -> State:
@@ -150,53 +148,6 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.failure = DoesNotFit(f"{func}: {why[0] or 'out of memory'}, and nothing more can go to the host")
             raise
 
-    # -- access to bytes past the dispatcher -------------------------------------------------------------------------
-
-    def _is_ours(self, tensor: torch.Tensor) -> bool:
-        return tensor.device.type == self._context.residency.device_type and tensor.layout is torch.strided
-
-    def _address_is_known(self, tensor: torch.Tensor) -> None:
-        """Restore a tensor whose address the program asks for, and keep it in place until the step is over."""
-        if self._is_ours(tensor):
-            self._is_located(tensor.untyped_storage())
-
-    def _bring_back(self, tensor: torch.Tensor) -> None:
-        if self._is_ours(tensor):
-            self.state.materialize(tensor.untyped_storage())
-
-    def _is_located(self, storage: torch.UntypedStorage) -> None:
-        """The same of a storage."""
-        if storage.device.type == self._context.residency.device_type and storage.nbytes():
-            self.state.materialize(storage)
-            self.state.pin(storage)
-
-    @contextlib.contextmanager
-    def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
-        """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
-        self.state.fetch()
-        self.state.materialize(storage)
-        tracked = self.state.tracked_of(storage)
-        try:
-            with tracked.in_place() if tracked is not None else contextlib.nullcontext():
-                yield
-        finally:
-            self.state.hand_over()
-
-    def _is_away(self, storage: torch.UntypedStorage) -> bool:
-        """Whether a storage on a GPU is evicted, by Python."""
-        return self._context.residency.device_type == "cuda" and self._context.residency.evicted_at(storage) is not None
-
-    def _reduces(self, reducer: Any) -> None:
-        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
-        self.state.fetch()
-        try:
-            buckets, parameters = _compared(reducer)
-        finally:
-            self.state.hand_over()
-        for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
-            self._bring_back(tensor)
-        self._context.values.spilled.keep(buckets, parameters)
-
 
 def complete(act: Callable[[], object]) -> None:
     """Call `act`, and again if it is interrupted (KeyboardInterrupt, say), which is raised when it has come to its end.
@@ -215,22 +166,3 @@ def complete(act: Callable[[], object]) -> None:
             break
     if interrupt is not None:
         raise interrupt
-
-
-class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Gives an op's operand in place of what the op would make."""
-
-    def __torch_dispatch__(self, _func: Any, _types: Any, args: Any = (), _kwargs: Any = None) -> Any:
-        return args[0]
-
-
-def _compared(reducer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The buckets of DistributedDataParallel's reducer, and the parameters whose gradients it compares with them.
-
-    It does so past the dispatcher, in the backward pass.
-    Not to be called from within one of its methods or hooks, which hold its lock. No other dispatch mode may be in the
-    way that runs ops before Python's do.
-    """
-    with _AsItIs():  # type: ignore[no-untyped-call]
-        buckets = reducer._get_zeros_like_grad_buckets()
-    return [bucket.buffer() for bucket in buckets], [one for bucket in buckets for one in bucket.parameters()]

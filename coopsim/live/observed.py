@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
-from coopsim.live.observer import Callables, Kept, Observer, State, load, stored
+from coopsim.live.observer import Kept, Observer, State, load, stored
 from coopsim.live.operands import Repeats, draws, repeats
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage
@@ -110,8 +110,6 @@ class Observed:
         self._storages, self._calls = storages, calls
         self.state: Any = observer.state
         self._above = ExitStack()  # the budget
-        roomy = self._roomy if values.room.roomy is not nullcontext else None
-        self._does = Callables(self._again, self._copy, roomy, values.residency.ledger.of_storage)
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
@@ -130,7 +128,7 @@ class Observed:
             known += [op, call.kept.handle if call.kept is not None else 0]
         for coming in values.residency.copies.coming():
             self._give(coming)
-        self._observer.engage(self._table, at, known, self._does, values.ooms)
+        self._observer.engage(self._table, at, known, self, values.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
         values.residency.evicted.clear()  # as the observer knows it from now on
@@ -204,8 +202,15 @@ class Observed:
         call.made(row.entry.results, plan.program.writes[op], storages)
         self._calls[op] = call
 
-    def _again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
-        """Run a call again that Python has kept, for the observer."""
+    # -- what the observer calls Python for ----------------------------------------------------------------------------
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether it has to call `roomy`, as ops cannot exceed the budget by themselves."""
+        return self._values.room.roomy is not nullcontext
+
+    def again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
+        """Run a call again that Python has kept."""
         entry, storages = self._plan.row_of[op].entry, self._storages
         where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
         made = where | self._values.execute(self._calls[op], where, None)
@@ -214,17 +219,24 @@ class Observed:
             self._give(storage)
         return results
 
-    def _roomy(self, enter: bool) -> None:
+    def roomy(self, enter: bool) -> None:
         """Let ops exceed the budget, or no more."""
         if enter:
             self._above.enter_context(self._values.room.roomy())
         else:
             self._above.close()
 
-    def _copy(
+    def count(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage on the CPU whose memory is not of PyTorch's allocator."""
+        self._values.residency.ledger.of_storage(storage)
+
+    def copy(
         self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
     ) -> None:
-        """Do what an action of a plan says to copies, for the observer (observer.Copy)."""
+        """Do what an action of a plan says to copies. kind: of action; s, v: the value; at: where on the host.
+
+        storage: the program's. give: to be called with the memory of a value that arrives, or whether one may leave.
+        """
         copies, key = self._values.residency.copies, (s, v)
         if kind == EVICT_OFFLOADED:
             self._give(storage)
@@ -236,7 +248,8 @@ class Observed:
                 copies.arrived(key)
         elif kind == OFFLOAD:
             assert storage is not None
-            copies.offload(key, storage, at)
+            if self._plan.has_place(s, storage.nbytes()):
+                copies.offload(key, storage, at)
             give(None)
         else:
             self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))

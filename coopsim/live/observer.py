@@ -2,12 +2,12 @@
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -17,7 +17,7 @@ from coopsim.record.observe.interpose import delegates
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
-    *("storages.h", "sums.h", "swap.h", "table.h"),
+    *("settings.h", "storages.h", "sums.h", "swap.h", "table.h"),
     "observer.cpp",
 )
 _TEXT = 4000
@@ -30,13 +30,8 @@ def _headers(include: Path) -> dict[str, str]:
 #: Compiled for the installed torch, once.
 OBSERVER = Extension("observer", "coopsim.live.csrc", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)
 
-RunAgain = Callable[[int, list[torch.UntypedStorage | None]], list[torch.UntypedStorage | None]]
 _NUMBERS = ctypes.POINTER(ctypes.c_int64)
 _AGAIN = ctypes.CFUNCTYPE(None, ctypes.c_int64, _NUMBERS, ctypes.c_int64, _NUMBERS, _NUMBERS)
-#: Does what an action says to copies: its kind (observed.py), the value's storage and version, where on the
-#: host, and the program's storage. The last is to be called with the memory of a value that arrives, or whether one may
-#: leave.
-Copy = Callable[[int, int, int, int, torch.UntypedStorage | None, Callable[[Any], None]], None]
 _COPY = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5, _NUMBERS)
 _NUMBER = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
@@ -64,20 +59,6 @@ class State:
     FIELDS = ENGAGED, AT, BROKEN, GONE, DONE, EVICTIONS, RECOMPUTES, PYTHON, RAISED = tuple(range(9))
 
 
-class Callables(NamedTuple):
-    """What the library calls Python for, in its order (follower.h).
-
-    again: runs a call that Python keeps. copy: copies to the host and back. roomy: called with True before and with
-    False after an op that may exceed the budget; None if any may. foreign: called with a storage on the CPU whose
-    memory is not of PyTorch's allocator, to count it.
-    """
-
-    again: RunAgain
-    copy: Copy
-    roomy: Callable[[bool], None] | None
-    foreign: Callable[[torch.UntypedStorage], object]
-
-
 class Observer:
     """Stands between PyTorch and a dispatch mode from `enter` to `exit`; follows a plan from `engage` to `disengage`.
 
@@ -95,7 +76,7 @@ class Observer:
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
         self._table: Any = None  # as long as the library may read it
-        self._does: Callables | None = None
+        self._for: Any = None  # an observed.Observed
         self._own = self._again, self._copy, self._roomy, self._foreign
         kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
         self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
@@ -112,23 +93,22 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: Any, at: int, known: list[int], does: Callables, ooms: ctypes.c_int64) -> None:
+    def engage(self, table: Any, at: int, known: list[int], observed: Any, ooms: ctypes.c_int64) -> None:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in the format of exchange.h. ooms: as Attempts takes it.
+        known: the state of tracked storages and calls, in the format of exchange.h. observed: what Python does for the
+        library, an observed.Observed. ooms: as Attempts takes it.
         """
-        self._table, self._does, self._ooms = table, does, ooms
-        self._lib.coopsim_ooms(self._self, ctypes.byref(ooms))
-        for i, address in enumerate(self._addresses):
-            self._callbacks[i] = address if does[i] is not None else None
+        self._table, self._for, self._ooms = table, observed, ooms
+        wanted = True, True, observed.is_capped, True
+        self._callbacks[:] = [at if yes else None for at, yes in zip(self._addresses, wanted, strict=True)]
         numbers = (ctypes.c_int64 * len(known))(*known)
-        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers)
+        self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers, ctypes.byref(ooms))
 
     # What these raise, ctypes hands to sys.unraisablehook (mode.py). They write what they answer, and return nothing.
 
     def _again(self, op: int, operands: Any, n: int, results: Any, made: Any) -> None:
-        assert self._does is not None
-        found = self._does.again(op, [stored(operands[i]) for i in range(n)])
+        found = self._for.again(op, [stored(operands[i]) for i in range(n)])
         for i, storage in enumerate(found):
             results[i] = self._for_library(storage)
         made[0] = len(found)
@@ -137,8 +117,7 @@ class Observer:
         def give(found: Any) -> None:
             answer[0] = self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
 
-        assert self._does is not None
-        self._does.copy(kind, s, v, at, stored(address), give)
+        self._for.copy(kind, s, v, at, stored(address), give)
 
     def owns(self, unraisable: Any) -> bool:
         """Whether a callback has raised what is in this argument of sys.unraisablehook, for the program to see.
@@ -157,14 +136,12 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        assert self._does is not None
-        assert self._does.roomy is not None
-        self._does.roomy(bool(enter))
+        self._for.roomy(bool(enter))
 
     def _foreign(self, address: int) -> None:
         storage = stored(address)
-        if storage is not None and self._does is not None:
-            self._does.foreign(storage)
+        if storage is not None and self._for is not None:
+            self._for.count(storage)
 
     def disengage(self) -> None:
         """Stop following the plan: every op goes to the dispatch mode."""

@@ -6,7 +6,7 @@ A trace has only ops that make or change data. The role of a storage is what it 
 import gc
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -22,12 +22,9 @@ from coopsim.live.host_time import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import on_device
-from coopsim.live.plan import HOLD
-from coopsim.live.tracked import Call, TrackedStorage
-from coopsim.live.unseen import Writers
+from coopsim.live.plan import HOLD, Entry
+from coopsim.live.writers import Writers
 from coopsim.record.observe import assemble, roles
-from coopsim.record.observe.costs import OpCostModel
-from coopsim.record.observe.device import Device
 from coopsim.record.observe.recorder import Recorder
 from coopsim.record.observe.recording import Free, Op, Recording
 from coopsim.record.observe.storages import Storage
@@ -37,31 +34,6 @@ from coopsim.trace.ragged import Ragged
 
 #: Ops without results on the device that nevertheless read no data.
 _LOOKS = {torch.ops.aten.is_pinned.default, torch.ops.aten.sym_size.default}
-
-Shapes = tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class LoggedOp:
-    """A dispatched op (plan.Entry). Its storages are objects of the ledger until the trace is made, then numbers."""
-
-    func: Any  #: aten.add_ where gradients are added up in place for autograd
-    shapes: Shapes  #: of its operands and results, and which parameters are among them
-    inputs: list[Any]
-    results: list[Any]
-    op: int = -1
-    mutable: bool = False
-    stream: int = 0
-    storages: tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None] = field(
-        default=([], [], None), repr=False
-    )
-
-    def refer(self, number: Mapping[Any, int], op: int) -> None:
-        """Name storages and the op by their numbers in the trace, -1 for those that it does not have."""
-        self.op = op
-        self.inputs = [number.get(s, -1) for s in self.inputs]
-        self.results = [number.get(s, -1) for s in self.results]
-        self.storages = [], [], None
 
 
 class StepRecorder(Recorder):
@@ -75,19 +47,17 @@ class StepRecorder(Recorder):
 
     def __init__(
         self,
-        device: Device,
-        model: OpCostModel,
         ledger: LiveLedger,
         device_type: str,
         runner: OpRunner,
         arena: Arena | None,
         state: Any = None,
     ) -> None:
-        super().__init__(device, model)
+        super().__init__(devices.find(device_type), devices.cost_model(device_type))
         self._arena = arena
         self.asked: dict[int, library.Log] = {}  #: requests of each op to the arena, by number of the op
         self.ledger = ledger
-        self.op_log: list[LoggedOp] = []
+        self.op_log: list[Entry] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
         self._ran = Ran(None, [], [], None)  # the latest op
@@ -179,9 +149,7 @@ class StepRecorder(Recorder):
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
         ran, self._ran = self._ran, Ran(None, [], [], None)
         mutable, theirs = func._schema.is_mutable, (ran.inputs, ran.results, ran.call)
-        entry = LoggedOp(
-            func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=mutable, storages=theirs
-        )
+        entry = Entry(func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=mutable, ran=theirs)
         if ran.workspace:
             self.workspaces[number] = ran.workspace
         if self._logged:
@@ -296,6 +264,6 @@ def _hold_to_the_end(recording: Recording) -> None:
     recording.events[:] = events
 
 
-def _shapes_of(tensors: list[torch.Tensor]) -> Shapes:
+def _shapes_of(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
     """Sizes and type of each tensor, as entries of the op log are compared by."""
     return tuple((*tensor.shape, tensor.dtype) for tensor in tensors)

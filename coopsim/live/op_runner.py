@@ -16,8 +16,8 @@ from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, 
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
-from coopsim.live.unseen import is_blank
 from coopsim.live.values import Values
+from coopsim.live.writers import is_blank
 from coopsim.record.observe import effects
 from coopsim.record.observe.describe import COLLECTIVES
 from coopsim.record.observe.torch_private import DisableTorchDispatch

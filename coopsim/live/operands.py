@@ -54,20 +54,22 @@ def change(value: Any, type_: type, to: Callable[[Any], Any]) -> Any:
 
 
 def on_device(device_type: str, values: Any) -> list[torch.Tensor]:
-    """The strided tensors on devices of type `device_type` ("cuda" or "cpu") in an op's arguments or results, in order.
+    """The strided tensors on devices of type `device_type` ("cuda", say) in an op's arguments or results, in order.
 
-    Lists and tuples are searched, at any depth.
+    Lists and tuples are searched, at any depth. It runs for every op, so it asks for no device's name.
     """
-    return list(_on_device(device_type, values))
+    found: list[torch.Tensor] = []
+    _collect(f"is_{device_type}", values, found)
+    return found
 
 
-def _on_device(device_type: str, values: Any) -> Iterator[torch.Tensor]:
+def _collect(is_there: str, values: Any, found: list[torch.Tensor]) -> None:
     for value in values:
-        if isinstance(value, torch.Tensor):
-            if value.device.type == device_type and value.layout is torch.strided:
-                yield value
-        elif isinstance(value, list | tuple):
-            yield from _on_device(device_type, value)
+        if isinstance(value, _TENSOR):
+            if getattr(value, is_there) and value.layout is _STRIDED:
+                found.append(value)
+        elif isinstance(value, (list, tuple)):
+            _collect(is_there, value, found)
 
 
 def elsewhere(device_type: str, values: Any) -> bool:
@@ -87,22 +89,6 @@ def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _placed(value)
-
-
-def given_on(device_type: str, values: Any) -> list[torch.Tensor]:
-    """The same as `on_device`, in less time, as it runs for every op of a planned step."""
-    found: list[torch.Tensor] = []
-    _collect(device_type == "cuda", values, found)
-    return found
-
-
-def _collect(cuda: bool, values: Any, found: list[torch.Tensor]) -> None:
-    for value in values:
-        if isinstance(value, _TENSOR):
-            if (value.is_cuda if cuda else value.is_cpu) and value.layout is _STRIDED:
-                found.append(value)
-        elif isinstance(value, (list, tuple)):
-            _collect(cuda, value, found)
 
 
 def changes_only(func: Any) -> bool:

@@ -6,10 +6,10 @@ value is a version of a storage's bytes, as (number of the storage, version).
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from coopsim.base.types import Action, Role
 from coopsim.live.actions import Action as PlanAction
@@ -21,19 +21,35 @@ from coopsim.trace.schedule import Schedule
 
 #: What a step finds where the step before has left it, and updates in place.
 STAYS = frozenset({Role.PARAMETER, Role.OPTIMIZER_STATE, Role.BUFFER})
+_ANY = 1 << 62  #: elements of an operand that may have as many as it will
 HOLD = "coopsim.hold"  #: a pseudo-op of recorded traces: the program may read its operands from then on
 
 
-class Entry(Protocol):
-    """A dispatched op of the recorded step. Storages are numbers of the trace; -1: one that the trace does not have."""
+@dataclass(slots=True)
+class Entry:
+    """A dispatched op of a recorded step. Storages are numbers of the trace; -1: one that the trace does not have.
+
+    func: the op, aten.add_ where gradients are added up in place for autograd. shapes: of its operands, of its results:
+    for each tensor the sizes and then the type; last, which parameters are among the operands, None if it is not known.
+    op: its number in the trace; -1 for views, and for what else the trace leaves out. stream: 0 is the device's default
+    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, what came of the op
+    (follow.RanOp); until the trace is made, the storages are objects of the ledger. In a plan file, ops and types go by
+    name.
+    """
 
     func: Any
-    shapes: Any  #: of its operands, of its results: for each tensor the sizes and then the type; last, which parameters
-    op: int  #: its number in the trace; -1 for views, and for what else the trace leaves out
-    inputs: list[int]
-    results: list[int]
-    mutable: bool
-    stream: int  #: 0: the device's default stream, others in order of appearance; of what the trace has
+    shapes: Any
+    inputs: list[Any]
+    results: list[Any]
+    op: int = -1
+    mutable: bool = False
+    stream: int = 0
+    ran: Any = field(default=None, repr=False)
+
+    def refer(self, number: Mapping[Any, int], op: int) -> None:
+        """Name storages and the op by their numbers in the trace, -1 for those that it does not have."""
+        self.op, self.ran = op, None
+        self.inputs, self.results = ([number.get(s, -1) for s in some] for some in (self.inputs, self.results))
 
 
 @dataclass(slots=True)
@@ -43,8 +59,8 @@ class Row:
     look, find: (position, storage) of the operands and of the results that the plan watches. makes: the values after
     the op. before: actions before it. copies: values to copy before it, as the op overwrites them and they are needed
     later. keep: values to hold after it, which the program lets go and the schedule needs. call: whether to keep the
-    call, for a later recomputation. elements: numbers of elements of the operands where data enter the step that may be
-    of another size in another step; else empty.
+    call, for a later recomputation. elements: the most that operands may have, where data enter the step that may be of
+    another size in another step, and where an operand had none; else empty.
     """
 
     entry: Entry
@@ -108,6 +124,10 @@ class Plan:
         if self._table is None:
             self._table = make()
         return self._table
+
+    def has_place(self, s: int, nbytes: int) -> bool:
+        """Whether storage `s` has a place on the host in a step in which it has so many bytes, by the data perhaps."""
+        return nbytes <= int(self.program.bytes[s])
 
     def _read(self, schedule: Schedule, creates: list[list[int]]) -> None:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))
@@ -195,7 +215,7 @@ class Plan:
                     copies=self._copies.get(op, []) if op >= 0 else [],
                     keep=self._keep.get(op, []) if op >= 0 else [],
                     call=op in self._calls,
-                    elements=_elements(entry) if outside.intersection(entry.inputs) else [],
+                    elements=_elements(entry, outside),
                 )
             )
         return rows
@@ -208,5 +228,9 @@ class Plan:
         return found.union(s for reads, creates in makes if not reads for s in creates)
 
 
-def _elements(entry: Entry) -> list[int]:
-    return [math.prod(sizes[:-1]) for sizes in entry.shapes[0]]
+def _elements(entry: Entry, outside: set[int]) -> list[int]:
+    found = [math.prod(sizes[:-1]) for sizes in entry.shapes[0]]
+    if outside.intersection(entry.inputs):
+        return found
+    # What had no bytes is not in the trace: the plan would take it for empty in every step.
+    return [n if s < 0 else _ANY for n, s in zip(found, entry.inputs, strict=True)] if -1 in entry.inputs else []

@@ -32,19 +32,6 @@ _GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
 _MANY = 4096  #: signatures that are read of a file, at most
 
 
-@dataclass
-class Line:
-    """A dispatched op of a recorded step (plan.Entry), with op and types by name."""
-
-    func: str
-    shapes: list[list[list[Any]]]  #: of operands, of results: for each tensor the sizes and then the type
-    inputs: list[int]
-    results: list[int]
-    op: int
-    mutable: bool
-    stream: int = 0  #: the trace has it
-
-
 @dataclass(frozen=True)
 class Header:
     """What the plans of a file are for. budget_bytes: 0 if the steps were only recorded.
@@ -109,7 +96,7 @@ def save(plan: PlanFile, path: str | Path) -> None:
 
 
 def _row(entry: Entry) -> list[Any]:
-    """What a file has of an op (Line). Which parameters were operands is left out: it means nothing elsewhere."""
+    """What a file has of an op. Which parameters were operands is left out: it means nothing elsewhere."""
 
     def plain(shapes: Any) -> list[list[Any]]:
         return [[*sizes, str(dtype).removeprefix("torch.")] for *sizes, dtype in shapes]
@@ -163,7 +150,7 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
         if f"{i}/schedule.parquet" in archive.namelist():
             file.write_bytes(archive.read(f"{i}/schedule.parquet"))
             schedule = schedules.load(file)
-    op_log = [Line(*row) for row in json.loads(archive.read(f"{i}/tape.json"))]
+    op_log = [Entry(*row) for row in json.loads(archive.read(f"{i}/tape.json"))]
     for line in op_log:
         numbers = [*line.inputs, *line.results]
         if not (-1 <= line.op < trace.n_ops and all(-1 <= s < trace.n_storages for s in numbers)):

@@ -47,6 +47,11 @@ def resized() -> None:
     raise LiveError("the step resizes a storage in place (resize_, set_ or out=): coopsim.live cannot follow that")
 
 
+def other_gpu(its: torch.device, ours: torch.device) -> None:
+    """Raise the LiveError for a tensor on another GPU than the one that was current when the step began."""
+    raise LiveError(f"a tensor is on {its}, and the step began on {ours}: coopsim.live keeps a budget of one GPU")
+
+
 def graphs() -> None:
     """Raise the LiveError for a CUDA graph that is about to be captured or replayed."""
     raise LiveError("CUDA graphs hide their ops: coopsim.live cannot run them inside a budget")

@@ -13,7 +13,7 @@ import torch
 
 from coopsim.base.text import human
 from coopsim.live import device
-from coopsim.live.arena.hole import Ways
+from coopsim.live.arena.hole import ArenaCap, Hole
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import TRAP, DoesNotFit, LiveError
 from coopsim.live.host.spilled import Spilled
@@ -51,8 +51,9 @@ class Room:
     ) -> None:
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
         self._spilled, self._spills = spilled, spills
-        ways = Ways(residency, storages, self._sending, lambda: self._planned())
-        self._hole = cap.hole(ways) if cap is not None else None  # frees address ranges in an arena
+        self._hole: Hole | None = None  # frees address ranges in an arena
+        if isinstance(cap, ArenaCap):
+            self._hole = Hole(cap, residency, storages, self._sending, lambda: self._planned())
         #: In it, an op may exceed the budget.
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext
         if cap is not None and cap.holds:
@@ -97,7 +98,7 @@ class Room:
         if self.limit is None or not self._spills:
             return
         over = self.allocated + nbytes - self.limit
-        fragments = self._meter is not None and (self._cap is None or self._cap.fragments)
+        fragments = self._meter is not None and self._hole is None
         missing = over + (self.limit // _SPARE if fragments else 0)
         if missing > 0 and (sending := self._sending()) is not None:
             over -= sending.send(missing, protected)

@@ -7,7 +7,6 @@ that leave some of the budget unused.
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from coopsim.base.text import human
@@ -151,18 +150,7 @@ def least(trace: Trace) -> Least:
     for v in problem.at_least(op):
         role = trace.role[storage[v]]
         held[_OF_THE_OP if role in (Role.ACTIVATION, Role.TEMPORARY) else role] += problem.size[v]
-    return Least(need[op], trace.name[op], _sorted(held))
-
-
-def _sorted(held: Mapping[str, int]) -> dict[str, int]:
-    return {role: n for role, n in sorted(held.items(), key=lambda x: -x[1]) if n}
-
-
-def too_much(least: Least, others: int, budget: int) -> str:
-    """Return one line which says that an op needs more than the budget, in bytes. others: bytes not the program's."""
-    beside = f", {human(others)} of them for others than the program" if others else ""
-    what = "what the program may still read" if least.op == HOLD else least.op
-    return f"{what} takes {human(least.nbytes + others)} whatever is evicted{beside}; the budget is {human(budget)}"
+    return Least(need[op], trace.name[op], {role: n for role, n in held.most_common() if n})
 
 
 def explain(schedule: Schedule) -> str:
@@ -224,8 +212,13 @@ class Search:
 
     def too_much(self) -> str:
         """Why no schedule can exist, in one line; "" if one may."""
-        needed = least(self.trace)
-        return too_much(needed, self.others, self.limit) if needed.nbytes > self.room else ""
+        most = least(self.trace)
+        if most.nbytes <= self.room:
+            return ""
+        beside = f", {human(self.others)} of them for others than the program" if self.others else ""
+        needs = f"{human(most.nbytes + self.others)} whatever is evicted{beside}"
+        what = "what the program may still read" if most.op == HOLD else most.op
+        return f"{what} takes {needs}; the budget is {human(self.limit)}"
 
     def first(self) -> Found:
         """A schedule that leaves the margin; if there is none, one that leaves nothing."""

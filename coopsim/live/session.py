@@ -7,6 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -89,7 +90,8 @@ class TrainingSession:
         self.totals = Totals()
         self._plans = memory is not None or plan is not None
         share = memory if memory is not None and self._is_share else ""
-        self._learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
+        #: What is known of the program's steps; it writes their plans to files.
+        self.learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
         self._pace = Pace()
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
@@ -158,7 +160,7 @@ class TrainingSession:
         went_by = self._schedule_of(step)
         self._pace.ended(time.perf_counter_ns())
         try:
-            if self._learner.learn(step):
+            if self.learner.learn(step):
                 self.totals.device_calls = step.device_calls
         except DoesNotFit as failure:
             self._failure = failure
@@ -192,7 +194,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
-            self._learner.take(self._device_type)  # only now, as the ops that the program uses exist
+            self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)
             if self._observer is not None:
@@ -211,19 +213,6 @@ class TrainingSession:
 
     # -- plans and figures ---------------------------------------------------------------------------------------------
 
-    def save(self, path: str, command: str) -> None:
-        """Write all step signatures that are known, and their plans, to a file (Learner.save)."""
-        self._learner.save(path, command, self._device_type, arena=self._arena is not None)
-
-    def keep(self, command: str, *, over: bool) -> None:
-        """Keep plans for another start of the program, if that is asked for (Learner.keep)."""
-        self._learner.keep(command, self._device_type, arena=self._arena is not None, over=over)
-
-    @property
-    def all_validated(self) -> bool:
-        """Whether all plans are validated: enough steps that followed them kept to the budget."""
-        return self._learner.all_validated
-
     @property
     def limit(self) -> int | None:
         """The budget in bytes; None where there is none, and before the step is known that it is to be a share of."""
@@ -241,30 +230,20 @@ class TrainingSession:
 
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys that `Budget.report` describes."""
-        totals, time, last = self.totals, self.time(), self.known.last
+        time, last = self.time(), self.known.last
         took = self._pace.of(last.state.schedule) if last else []
         return {
             "budget_bytes": self.limit,
-            "steps": totals.steps,
-            "planned_steps": totals.planned_steps,
-            "peak_allocated_bytes": totals.peak_allocated_bytes,
-            "peak_reserved_bytes": totals.peak_reserved_bytes,
-            "evictions": totals.evictions,
-            "recomputes": totals.recomputes,
-            "deviations": totals.deviations,
+            **asdict(self.totals),
             "replans": self.planning.replans,
-            "device_calls": totals.device_calls,
             "predicted_overhead": time.overhead if time else None,
             "predicted_ns": time.row() if time else None,
             "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
             "prices": str(last.trace.header.get("cost_source", "")) if last else "",
             "policy": self.policy,
-            "unplanned": last.state.why if last else "no step has run",
-            "deviated": totals.deviated,
+            "unplanned": last.state.why if last else "no step has used the device",
             "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
             "no_arena": self.no_arena,
-            "offloads": totals.offloads,
-            "offloaded_bytes": totals.offloaded_bytes,
             "host_bytes": self.planning.offloading.area.nbytes,
             "no_offload": self.planning.offloading.why_not,
         }

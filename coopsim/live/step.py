@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from coopsim.live import device
+from coopsim.live.arena.hole import ArenaCap
 from coopsim.live.arena.library import Arena
-from coopsim.live.cap import AllocatorCap, ArenaCap, CachingCap
+from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Deciding, Following, Recording
@@ -148,7 +149,8 @@ class Step:
         if planning.limit is not None:
             exits.callback(complete, self._lists.forget)
             self._lists.watch(self._decide_parts)
-        residency, storages = Residency(device_type, ledger, planning.offloading.area), TrackedStorages()
+        residency = Residency(device_type, ledger, planning.offloading.area)
+        storages = TrackedStorages(torch.device("cuda", torch.cuda.current_device()) if device_type == "cuda" else None)
         if self._cap is not None:
             self._cap.set()
         #: Of a GPU's allocator, and of what is there once the cap is set.
@@ -266,8 +268,6 @@ class Step:
             return (Following if start.expected.plan else Spilling)(context, start.expected)
         expects = first.plan if first is not None else None
         recorder = StepRecorder(
-            device.find(self._device_type),
-            device.cost_model(self._device_type),
             self._ledger,
             self._device_type,
             context.runner,

@@ -15,7 +15,7 @@ from coopsim.base.text import human
 from coopsim.live import device as devices
 from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
-from coopsim.live.op_log import LoggedOp, Shapes
+from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.signatures import NoPlan, Signature
 from coopsim.record.observe.torch_private import OpOverload
@@ -105,29 +105,17 @@ def _plans_of(signatures: Iterable[Signature]) -> list[tuple[int, bool]]:
     return [(id(one.state.schedule), one.state.stays) for one in signatures if not one.first]
 
 
-def _op_log_of(signature: Signature, file: str) -> list[LoggedOp]:
+def _op_log_of(signature: Signature, file: str) -> list[Entry]:
     """The op log with ops and types of this process. LiveError if it does not have one. file: for the message."""
+    ops = {name: _op(name, file) for name in dict.fromkeys(entry.func for entry in signature.op_log)}
+    streams = signature.trace.stream.tolist()
 
-    def exact(shapes: list[list[Any]]) -> Shapes:
-        return tuple((*sizes, _dtype(name, file)) for *sizes, name in shapes)
+    def here(entry: Entry) -> Entry:
+        given, made = (tuple((*sizes, _dtype(name, file)) for *sizes, name in some) for some in entry.shapes)
+        stream = streams[entry.op] if entry.op >= 0 else 0
+        return replace(entry, func=ops[entry.func], shapes=(given, made, None), stream=stream)
 
-    found: dict[str, Any] = {}
-    lines, streams = signature.op_log, signature.trace.stream.tolist()
-    for line in lines:
-        if line.func not in found:
-            found[line.func] = _op(line.func, file)
-    return [
-        LoggedOp(
-            found[line.func],
-            (exact(line.shapes[0]), exact(line.shapes[1]), None),
-            line.inputs,
-            line.results,
-            line.op,
-            line.mutable,
-            streams[line.op] if line.op >= 0 else 0,
-        )
-        for line in lines
-    ]
+    return [here(entry) for entry in signature.op_log]
 
 
 def _op(name: str, file: str) -> Any:

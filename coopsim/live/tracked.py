@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 
+from coopsim.live import refused, settings
+from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
+from coopsim.live.settings import Settings
 
 
 class TrackedStorage:
@@ -115,21 +118,12 @@ class Spec:
         return blank.set_(storage, self.offset, self.size, self.stride)
 
 
-class Kept(Protocol):
-    """A call whose arguments the observer keeps, in compiled code."""
-
-    handle: int
-
-    def run(self, operands: list[torch.UntypedStorage | None], most: int) -> list[torch.UntypedStorage | None]:
-        """Run the call again on the storages of its operands; return those of its results, at most `most`."""
-
-
 @dataclass(slots=True, eq=False)
 class Call:
     """A call of an op in this step, with all that it takes to run it again.
 
     kept: set if the observer keeps the arguments; then `operands` has the tracked storages of the operands, by
-    position.
+    position. settings: by which it ran; None: those of the step's beginning, as all by the observer do.
     """
 
     func: Any
@@ -143,6 +137,7 @@ class Call:
     )  #: by position, of the device's tensors among the results
     drawn: Drawn | None = None  #: what the op drew from
     gradients: bool = False  #: were gradients enabled? some kernels ask
+    settings: Settings | None = None
     kept: Kept | None = None
     operands: list[TrackedStorage | None] = field(default_factory=list)
 
@@ -168,7 +163,7 @@ class Call:
             return Spec(next(tracked), tensor) if here else tensor.detach().clone()
 
         kept = change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec) if kwargs else {}
-        return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled())
+        return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled(), settings=settings.now())
 
     def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
         """Enter what the call made, as it was followed by plan (`has_made`).
@@ -195,10 +190,12 @@ class Call:
 class TrackedStorages:
     """The tracked storages of a step so far, each found by its storage.
 
-    all: in the order in which they were met, those included whose storages are gone.
+    all: in the order in which they were met, those included whose storages are gone. gpu: of the step, on which all of
+    them have to be; None on the CPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: torch.device | None = None) -> None:
+        self.gpu = gpu
         self._by_key: dict[int, TrackedStorage] = {}
         self.all: list[TrackedStorage] = []
         self._there: list[TrackedStorage] = []
@@ -209,9 +206,11 @@ class TrackedStorages:
         return tracked if tracked is not None and tracked.ref() is storage else None
 
     def of(self, storage: torch.UntypedStorage) -> TrackedStorage:
-        """What tracks a storage with bytes, made at first sight."""
+        """What tracks a storage with bytes, made at first sight. LiveError for one on another GPU."""
         tracked = self.known(storage)
         if tracked is None:
+            if self.gpu is not None and storage.device != self.gpu:
+                refused.other_gpu(storage.device, self.gpu)
             tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
             self.all.append(tracked)
             self._there.append(tracked)

@@ -1,56 +1,34 @@
-"""Watches the ways to a tensor's bytes that no dispatch mode sees, so that evicted tensors are restored first.
-
-Which values of a recorded step nobody was seen to write is noted, too, so that no op that is run again would make them:
-extensions fill what they allocate by kernels of their own, and a program may write to any address that it knows.
-"""
+"""Watches the ways to a tensor's bytes that no dispatch mode sees, so that evicted tensors are restored first."""
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 import torch.utils.dlpack
 
 from coopsim.live import refused
-from coopsim.record.observe.recording import Op, Recording
-from coopsim.record.observe.storages import Storage
+from coopsim.live.state import Context, State
+from coopsim.record.observe.torch_private import TorchDispatchMode
 
 _READS = ("numpy", "data_ptr", "__dlpack__")
 _ADDRESS, _COPIES = "data_ptr", ("copy_", "_write_file")  # of storages
 _SAVED = "saved_tensors"
 _GRAPHS = ("capture_begin", "replay")
 _PREPARED = "prepare_for_backward"  # of a reducer
-_EMPTY, _ZEROS = ("aten.empty", "aten.new_empty"), ("aten.zeros", "aten.new_zeros")
-#: In-place ops that read nothing of what they change.
-_OVERWRITES = {
-    *("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_"),
-    *("log_normal_", "cauchy_"),
-}
 
 
 class Unseen:
-    """Calls back, between `watch` and `forget`, before a tensor's bytes are read past the dispatcher.
+    """Brings back what is about to be read past the dispatcher, between `watch` and `forget`.
 
-    seen: called with a tensor whose address is asked for (`numpy`, `data_ptr`, `__dlpack__`, `to_dlpack`). saved:
-    called with each tensor that an autograd function written in Python has saved, when its backward asks for it: its
-    kernels may read anything. located: called with a storage whose address is asked for. copied: called with a storage
-    that is copied or written to a file, which is done in the context that it returns. is_away: whether a storage on a
-    GPU is evicted. reduced: called with a reducer of DistributedDataParallel before each of its backward passes.
-    CUDA graphs are refused.
+    A tensor or storage whose address is asked for stays in place until the step is over. What an autograd function
+    written in Python has saved comes back when its backward asks for it: its kernels may read anything. CUDA graphs are
+    refused. state: gives the one that the step is in.
     """
 
-    def __init__(
-        self,
-        seen: Callable[[torch.Tensor], None],
-        saved: Callable[[torch.Tensor], None],
-        located: Callable[[torch.UntypedStorage], None],
-        copied: Callable[[torch.UntypedStorage], AbstractContextManager[None]],
-        is_away: Callable[[torch.UntypedStorage], bool],
-        reduced: Callable[[Any], None],
-    ) -> None:
-        self._seen, self._saved, self._located, self._copied, self._is_away = seen, saved, located, copied, is_away
-        self._reduced = reduced
+    def __init__(self, context: Context, state: Callable[[], State]) -> None:
+        self._context, self._state = context, state
         self._before: list[tuple[Any, str, Any]] = []
 
     def watch(self) -> None:
@@ -84,18 +62,22 @@ class Unseen:
         self._before.append((owner, name, owner.__dict__.get(name)))
         setattr(owner, name, by)
 
+    # -- what stands in for the methods ------------------------------------------------------------------------------
+
     def _reading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            self._seen(tensor)
+            if self._is_ours(tensor):
+                self._locate(tensor.untyped_storage())
             return original(tensor, *args, **kwargs)
 
         return read
 
     def _address(self, original: Callable[..., int]) -> Callable[..., int]:
         def read(storage: torch.UntypedStorage) -> int:
+            residency = self._context.residency
             if sys._getframe(1).f_globals.get("__name__") != "torch.serialization":
-                self._located(storage)
-            elif self._is_away(storage):
+                self._locate(storage)
+            elif residency.device_type == "cuda" and residency.evicted_at(storage) is not None:
                 return 0  # torch.save only compares it, and copies to the host later, one storage after the other
             return original(storage)
 
@@ -106,15 +88,21 @@ class Unseen:
             with ExitStack() as contexts:
                 for storage in args:
                     if isinstance(storage, torch.UntypedStorage):
-                        contexts.enter_context(self._copied(storage))
+                        contexts.enter_context(self._while_copied(storage))
                 return original(*args, **kwargs)
 
         return copy
 
     def _preparing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Bring back, and keep on the device, what a reducer compares in the backward pass that begins."""
+
         def prepare(reducer: Any, *args: Any) -> Any:
             out = original(reducer, *args)
-            self._reduced(reducer)
+            with self._in_python():
+                buckets, parameters = _compared(reducer)
+            for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
+                self._bring_back(tensor)
+            self._context.values.spilled.keep(buckets, parameters)
             return out
 
         return prepare
@@ -123,65 +111,57 @@ class Unseen:
         tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)
         for tensor in tensors:
             if tensor is not None:
-                self._saved(tensor)
+                self._bring_back(tensor)
         return tensors
 
+    # -- what they do ------------------------------------------------------------------------------------------------
 
-class Writers:
-    """Notes, while a step is recorded, what is written past the dispatcher."""
+    def _is_ours(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type == self._context.residency.device_type and tensor.layout is torch.strided
 
-    def __init__(self) -> None:
-        self._made: dict[int, Storage] = {}  # in the step, by address of PyTorch's storage
-        self._zeros: set[int] = set()  # of these, not used yet
-        self._written: set[Storage] = set()
+    def _bring_back(self, tensor: torch.Tensor) -> None:
+        if self._is_ours(tensor):
+            self._state().materialize(tensor.untyped_storage())
 
-    def located(self, storage: torch.UntypedStorage) -> None:
-        """Note that the program knows a storage's address, and may write to it."""
-        if storage._cdata in self._made:
-            self._written.add(self._made[storage._cdata])
+    def _locate(self, storage: torch.UntypedStorage) -> None:
+        """Bring back a storage, and keep it in place until the step is over, as the program knows its address."""
+        if storage.device.type == self._context.residency.device_type and storage.nbytes():
+            self._state().materialize(storage)
+            self._state().pin(storage)
 
-    def used(self, tensors: Iterable[torch.Tensor], is_zero: Callable[[torch.Tensor], bool]) -> None:
-        """Look whether what was made as zeros still is when an op uses it first. is_zero: whether a storage is."""
-        for tensor in tensors if self._zeros else ():
-            storage = tensor.untyped_storage()
-            if storage._cdata in self._zeros:
-                self._zeros.discard(storage._cdata)
-                if not is_zero(tensor):
-                    self.located(storage)
+    @contextmanager
+    def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
+        """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
+        with self._in_python():
+            self._state().materialize(storage)
+            tracked = self._state().tracked_of(storage)
+            with tracked.in_place() if tracked is not None else nullcontext():
+                yield
 
-    def made(self, name: str, results: Iterable[tuple[torch.Tensor, Storage | None]]) -> None:
-        """Note what an op of this name has made."""
-        made = {tensor.untyped_storage()._cdata: storage for tensor, storage in results if storage is not None}
-        self._made |= made
-        self._zeros -= made.keys()  # gone without use, and their addresses are others' now
-        if name.startswith(_ZEROS):
-            self._zeros |= made.keys()
-
-    def mark(self, recording: Recording) -> None:
-        """Let no plan run an op again whose results were written past the dispatcher.
-
-        A trace has a way to say so: that an op is a collective, if of one rank.
-        """
-        blank: dict[Storage, Op] = {}  # made by an op that writes nothing, and not used yet
-        for op in recording.events:
-            if not isinstance(op, Op):
-                continue
-            for storage in (*op.reads, *op.mutates):
-                maker = blank.pop(storage, None)
-                if maker is not None and not (storage in op.mutates and _overwrites(op.name)):
-                    maker.peers = max(maker.peers, 1)
-            if op.name.startswith(_EMPTY):
-                blank.update(dict.fromkeys(op.creates, op))
-            if not self._written.isdisjoint(op.creates):
-                op.peers = max(op.peers, 1)
+    @contextmanager
+    def _in_python(self) -> Iterator[None]:
+        """Let Python go on in place of the observer."""
+        self._state().fetch()
+        try:
+            yield
+        finally:
+            self._state().hand_over()
 
 
-def is_blank(func: Any) -> bool:
-    """Whether what an op makes has nothing in it that the op has written."""
-    return str(func).startswith(_EMPTY)
+class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Gives an op's operand in place of what the op would make."""
+
+    def __torch_dispatch__(self, _func: Any, _types: Any, args: Any = (), _kwargs: Any = None) -> Any:
+        return args[0]
 
 
-def _overwrites(name: str) -> bool:
-    """Whether an op that changes a tensor reads nothing of it. Ops that are not PyTorch's say what they write."""
-    namespace, base, overload = (*name.split("."), "", "")[:3]
-    return namespace != "aten" or base in _OVERWRITES or "out" in overload
+def _compared(reducer: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The buckets of DistributedDataParallel's reducer, and the parameters whose gradients it compares with them.
+
+    It does so past the dispatcher, in the backward pass.
+    Not to be called from within one of its methods or hooks, which hold its lock. No other dispatch mode may be in the
+    way that runs ops before Python's do.
+    """
+    with _AsItIs():  # type: ignore[no-untyped-call]
+        buckets = reducer._get_zeros_like_grad_buckets()
+    return [bucket.buffer() for bucket in buckets], [one for bucket in buckets for one in bucket.parameters()]

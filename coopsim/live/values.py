@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 
+from coopsim.live import settings
 from coopsim.live.errors import LiveError
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Repeats, change, on_device, repeats
@@ -28,6 +29,11 @@ class Values:
     def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
         self.ooms, self.attempt = ooms, Attempts(room, ooms).run
+        self._usual = settings.now()  # of the step's beginning
+
+    def are_settings_usual(self) -> bool:
+        """Whether ops compute as when the step began; else the observer must not follow (settings.py)."""
+        return settings.now() == self._usual
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
@@ -145,9 +151,13 @@ class Values:
         returned. protected: as `attempt` takes it. Raises LiveError if it makes another number of tensors than at
         first.
         """
-        results = (self._execute_kept if call.kept is not None else self._execute_own)(
-            call, where, None if protected is None else {*where, *protected}
-        )
+        keep, results = None if protected is None else {*where, *protected}, list[torch.UntypedStorage | None]()
+        with settings.by(call.settings or self._usual):
+            if call.kept is not None:
+                operands = [where[tracked] if tracked is not None else None for tracked in call.operands]
+                results += self.attempt(call.func, partial(call.kept.run, operands, len(call.results)), keep)
+            else:
+                results += self._execute_own(call, where, keep)
         if len(results) != len(call.results):
             raise LiveError(f"{call.func} made {len(results)} tensors when run again, and {len(call.results)} before")
         found = {}
@@ -157,24 +167,12 @@ class Values:
                 self.residency.enter(storage)
         return found
 
-    def _execute_kept(
-        self,
-        call: Call,
-        where: dict[TrackedStorage, torch.UntypedStorage],
-        protected: Collection[TrackedStorage] | None,
-    ) -> list[torch.UntypedStorage | None]:
-        assert call.kept is not None
-        operands = [where[tracked] if tracked is not None else None for tracked in call.operands]
-        made: list[torch.UntypedStorage | None]
-        made = self.attempt(call.func, partial(call.kept.run, operands, len(call.results)), protected)
-        return made
-
     def _execute_own(
         self,
         call: Call,
         where: dict[TrackedStorage, torch.UntypedStorage],
         protected: Collection[TrackedStorage] | None,
-    ) -> list[torch.UntypedStorage | None]:
+    ) -> list[torch.UntypedStorage]:
         def lay(spec: Spec) -> torch.Tensor:
             if spec.tracked is None:
                 return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=self.device_type)

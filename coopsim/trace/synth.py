@@ -208,7 +208,7 @@ def rnn(
 ) -> Trace:
     """An RNN over `n` moments of one input: its state and its gates, and of each state an output that stays.
 
-    loss_of_states: the loss reads the states themselves, and there are no outputs.
+    loss_of_states: the loss reads the states themselves, each of which is made from its gates alone; no outputs.
 
     x ──────►──────►──────► …
         ▪▪ ─► ▪▪ ─► ▪▪ ─► …     each state from the one before
@@ -218,7 +218,8 @@ def rnn(
     state, outputs = net.layer(net.input, nbytes=nbytes, cost_ns=cost_ns), []
     for _ in range(n):
         gates = net.layer(net.input, state, nbytes=3 * nbytes, cost_ns=cost_ns)
-        state = net.layer(gates, state, nbytes=nbytes, cost_ns=max(cost_ns // 10, 1), name=CHEAP)
+        of = (gates,) if loss_of_states else (gates, state)
+        state = net.layer(*of, nbytes=nbytes, cost_ns=max(cost_ns // 10, 1), name=CHEAP)
         outputs.append(state if loss_of_states else net.layer(state, nbytes=max(nbytes // 8, 1), cost_ns=cost_ns))
     net.layer(*outputs, nbytes=nbytes, cost_ns=cost_ns)
     return net.train(f"rnn-{n}")

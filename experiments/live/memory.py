@@ -52,7 +52,7 @@ def recorded(model: str, path: str, arena: Any = None) -> Any:
         session.begin()
         step()
         session.end()
-    session.save(path, model)
+    session.learner.save(path, model)
     return plan_file.load(path)
 
 
@@ -102,7 +102,7 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
                 step()
     except (torch.OutOfMemoryError, RuntimeError) as error:
         why = str(error).splitlines()[0]
-    budget.session.save(path, model)
+    budget.session.learner.save(path, model)
     found = budget.report()
     keys, time = ("steps", "planned_steps", "recomputes", "replans"), budget.session.time()
     row = {"predicted_overhead": time.gpu_overhead if time else None} | {key: found[key] for key in keys}

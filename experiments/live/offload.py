@@ -97,7 +97,7 @@ def tried(model: str, path: str, *, arena: bool, host: Host | None = None) -> Ro
                 found.append((end, clock.stall_ns, retries, budget.report()["planned_steps"], len(clock.copies)))
         except (torch.OutOfMemoryError, RuntimeError) as error:
             why = str(error).splitlines()[0]
-    budget.session.save(path, model)
+    budget.session.learner.save(path, model)
     report = budget.report()
     time = budget.session.time()
     keys = ("recomputes", "offloads", "offloaded_bytes", "host_bytes", "no_offload", "replans")

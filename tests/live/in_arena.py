@@ -59,7 +59,7 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
         session.end()
     for kind in session.known.signatures:
         kind.trace.cost_ns[:] = 1000 * (kind.trace.cost_ns > 0)  # measured, so never twice the same
-    session.save(path, name)
+    session.learner.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(kind.peak_bytes for kind in session.known.signatures))
     how: dict[str, Any] = {"search": False, "arena": True, "hosting": hosting}

@@ -30,7 +30,7 @@ ATEN = torch.ops.aten
 class Cap:
     """A limit that a step may raise `raises` times, by nothing in particular. given: what it was raised to."""
 
-    fragments, holds = False, True
+    holds = True
 
     def __init__(self, raises: int = 0) -> None:
         self._raises = raises
@@ -48,9 +48,6 @@ class Cap:
 
     def exceeded(self, _limit: int) -> bool:
         return False
-
-    def hole(self, _ways: Any) -> None:
-        return None
 
 
 @dataclass

@@ -18,7 +18,7 @@ def planned(name, path, share=0.75, hosting=None):
     _, step = PROGRAMS[name]()
     for i in range(3):
         session.begin(); step(i); session.end()
-    session.save(path, name)
+    session.learner.save(path, name)
     file = plan_file.load(path)
     budget = int(share * max(k.peak_bytes for k in session.known.signatures))
     made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).signature for kind in file.signatures]

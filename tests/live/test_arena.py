@@ -50,18 +50,17 @@ for i in range(20000):
     if len(there) > 90:
         give(there.pop(next(iter(there)))[0])
 s = arena.stats
-expected = sum((m + 511) // 512 * 512 for _, m in there.values())
 for p, _ in there.values():
     give(p)
-answer([s.allocated, s.largest, expected, s.placed > 0, s.blocks, [b for b in arena.layout()], arena.stats.largest])
+left = arena.layout()
+give(take(SIZE))  # all of it is one hole again
+answer([s.allocated, s.placed > 0, left])
 """
 
 
 def test_no_two_blocks_overlap_and_all_comes_back(child: Runner) -> None:
     """20 000 requests, by plans whose addresses are often taken, and by none: each block is inside, and alone there."""
-    allocated, _, _, placed, _, left, largest = child(HEAD + RANDOM)
-    assert placed
-    assert (allocated, left, largest) == (0, [], 512 * 4096)
+    assert child(HEAD + RANDOM) == [0, True, []]
 
 
 PLACED = """

@@ -78,20 +78,31 @@ def resize(i): torch.ones(4, requires_grad=True).sum().backward(); torch.ones(4)
 found["resize"] = said(lambda: one(resize))
 def graph(i): torch.cuda.CUDAGraph().replay()
 found["graph"] = said(lambda: one(graph))
+weight = nn.Parameter(torch.ones(4, device="cuda"))
+def elsewhere(i): (weight * 2).to("cuda:1").mul(2)
+found["other"] = said(lambda: one(elsewhere))
 compiled = torch.compile(net(), backend="aot_eager")
 found["compile"] = said(lambda: one(plain(compiled)[1]))
 answer(found)
 """
-    found = child(BEGIN + program)
+    found = child(BEGIN + program, COOPSIM_PHANTOM_DEVICES="2")
     for what, words in {
         "fsdp": "FSDP moves parameters",
         "subclass": "TwoTensor dispatches its ops itself",
         "resize": "resizes a storage",
+        "other": "a tensor is on cuda:1, and the step began on cuda:0",
         "graph": "CUDA graphs hide their ops",
         "compile": "torch.compile hides its ops",
     }.items():
         assert words in found[what], (what, found[what])
         assert "\n" not in found[what]
+
+
+def test_a_step_that_uses_nothing_on_the_device_is_not_planned(child: Runner) -> None:
+    program = "torch.zeros(1, device='cuda')\nanswer(one(lambda i: None, {!r}, 4).report())"
+    for memory in ("1GiB", "50%"):
+        report = child(BEGIN + program.format(memory))
+        assert (report["steps"], report["planned_steps"], report["unplanned"]) == (4, 0, "no step has used the device")
 
 
 def test_a_budget_that_holds_nothing_is_refused(child: Runner) -> None:

@@ -3,7 +3,7 @@
 from tests.conftest import Runner
 
 IMPORT = """
-from coopsim.live.arena.hole import Hole, Ways
+from coopsim.live.arena.hole import Hole
 from tests.live.made_up import KIB, Blocks, made, parts
 step = parts(64 * KIB)
 context = step.context
@@ -12,7 +12,7 @@ at = [Blocks(int, list).offset(tracked.ref()) for tracked in storages]
 def first(movable): return [(min(set(movable) & set(at)), 0)]
 def hole(missing, cheapest=lambda price: [], moves=lambda movable: [], planned=tuple):
     blocks = Blocks(missing, cheapest, moves)
-    return blocks, Hole(blocks, Ways(context.residency, context.storages, lambda: context.values.spilled, planned))
+    return blocks, Hole(blocks, context.residency, context.storages, lambda: context.values.spilled, planned)
 evicted = lambda: [tracked.evicted for tracked in storages]
 """
 

@@ -12,7 +12,7 @@ from tests.live.made_up import ATEN, MUL, NEG, SUB, parts
 step = parts()
 ledger = step.context.residency.ledger
 exits = effects.on("cpu"); exits.__enter__()
-recorder = StepRecorder(device.find("cpu"), device.cost_model("cpu"), ledger, "cpu", step.context.runner, None)
+recorder = StepRecorder(ledger, "cpu", step.context.runner, None)
 x, w = torch.arange(4.0), torch.ones(4)
 ledger.of(w).role = Role.PARAMETER
 recorder.begin()

@@ -12,7 +12,8 @@ import pytest
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
-from coopsim.live.plan_file import Line, PlanFile
+from coopsim.live.plan import Entry
+from coopsim.live.plan_file import PlanFile
 from coopsim.live.signatures import Candidate, NoPlan, Signature
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
@@ -21,7 +22,7 @@ from tests.live.plans import HEADER
 
 def small() -> PlanFile:
     trace = synth.chain(8)
-    op_log = [Line("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
+    op_log = [Entry("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
     schedule = schedules.find(trace, "coop", 1 << 40)
     return PlanFile(
         HEADER,

@@ -96,9 +96,8 @@ def test_nothing_goes_or_moves_while_only_the_observer_knows_where_values_are(ch
     text = """
 found = []
 for arena in (False, True):
-    cap, holes = Cap(), []
-    cap.hole = lambda ways: SimpleNamespace(made=lambda *_: not holes.append(1)) if arena else None
-    step = parts(64 * KIB, cap)
+    step, holes = parts(64 * KIB, Cap()), []
+    step.context.room._hole = SimpleNamespace(made=lambda *_: not holes.append(1)) if arena else None
     tracked = made(step, KIB)
     def lacks():
         if not holes and not tracked.evicted: raise torch.OutOfMemoryError("no room")
@@ -116,9 +115,8 @@ def test_an_arena_is_exceeded_only_once_the_plan_is_left(child: Runner) -> None:
     text = """
 found = []
 for hard in (True, False):
-    cap = Cap(raises=1)
-    cap.hole = lambda ways: SimpleNamespace(made=lambda *_: False)
-    room = parts(64 * KIB, cap, hard=hard).context.room
+    room = parts(64 * KIB, Cap(raises=1), hard=hard).context.room
+    room._hole = SimpleNamespace(made=lambda *_: False)
     room.go_by_plan(tuple)
     found.append([room.short([], 0), room.go_without_plan(), room.short([], 0)])
 answer(found)

@@ -94,3 +94,72 @@ def test_planted_faults_show(child: Runner) -> None:
     found = child(f"FAULTS = {FAULTS!r}\n{PLANT}", CXX="/nowhere/c++")
     assert set(found) == set(FAULTS)
     assert all(found.values()), found
+
+
+SETTINGS = """
+import torch, coopsim.live
+torch.set_num_threads(1)
+native = lambda: torch.backends.mkldnn.flags(enabled=False)
+def train(memory, where):
+    torch.manual_seed(0)
+    net = torch.nn.ModuleList(torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(8))
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    budget, losses = memory and coopsim.live.Budget(memory, device="cpu"), []
+    def step():
+        h = torch.randn(8, 16, 24, 24)
+        for layer in net:
+            with native() if where == "forward" else contextlib.nullcontext():
+                h = layer(h)
+            h = torch.tanh(h)
+        loss = h.square().mean()
+        with native() if where == "backward" else contextlib.nullcontext():
+            loss.backward()
+        opt.step(); opt.zero_grad(); losses.append(loss.item())
+    for _ in range(6):
+        with budget.step() if memory else contextlib.nullcontext():
+            step()
+    return losses, [one.tolist() for one in net.parameters()], budget and budget.report()
+answer([[train(None, where)[:2] == (there := train("50%", where))[:2], there[2]] for where in ("forward", "backward")])
+"""
+
+
+@pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
+def test_what_runs_again_computes_by_the_settings_of_its_first_run(child: Runner, compiler: dict[str, str]) -> None:
+    """In the forward pass without oneDNN, and again with it; and the other way round."""
+    for same, report in child("import contextlib\n" + SETTINGS, **compiler):
+        assert same
+        assert report["planned_steps"] >= 3
+        assert report["recomputes"] > 0
+
+
+GROWS = """
+import torch
+from tests.live.compare import FastHost, compare
+from tests.live.programs import PROGRAMS
+def grows(before, after):
+    def program():
+        weight = torch.nn.Parameter(torch.ones(64))
+        opt = torch.optim.SGD([weight], 0.01)
+        def step(i):
+            x = torch.randn(512, 64)
+            mask = torch.arange(512) < (after if i >= 5 else before)
+            y, z = torch.masked_select(x, mask[:, None]).reshape(-1, 64), (x * weight)[:200]
+            for _ in range(6):
+                y, z = (y * weight).tanh(), (torch.cat([z, y[:9]]) * weight).tanh()
+            (loss := y.square().sum() + z.square().mean()).backward(); opt.step(); opt.zero_grad()
+            return loss.item()
+        return [weight], step
+    return program
+PROGRAMS["grows"], PROGRAMS["begins"], PROGRAMS["ends"] = grows(300, 320), grows(0, 40), grows(40, 0)
+hosts = {"grows": FastHost(), "begins": None, "ends": None}
+answer([compare(name, "60%", steps=8, offload=host) for name, host in hosts.items()])
+"""
+
+
+@pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
+def test_sizes_that_hang_on_data_may_be_others_than_in_the_plan(child: Runner, compiler: dict[str, str]) -> None:
+    """What is larger does not go to the host, where another lies; what had no bytes makes the step leave its plan."""
+    for report in child(GROWS, **compiler):
+        assert report["same"]
+        assert report["planned_steps"] >= 4
+        assert report["offloads"] + report["recomputes"] > 0

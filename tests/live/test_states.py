@@ -21,7 +21,7 @@ class Recorder:
     def __torch_dispatch__(self, func, types, args, kwargs):
         ran = step.ran(func, *args)
         self.op_log.append(Op(func, [], []))
-        self.op_log[-1].storages = ran.inputs, ran.results, ran.call
+        self.op_log[-1].ran = ran.inputs, ran.results, ran.call
         return ran.out
 def begun(state):
     state.begin()

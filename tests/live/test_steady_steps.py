@@ -48,3 +48,29 @@ def test_steps_become_steady(child: Runner, make: str, steps: int) -> None:
     assert calls[-3:] == [0, 0, 0], calls
     assert (report["device_calls"], report["planned_steps"]) == (0, steps - 2)
     assert report["replans"]
+
+
+SEGMENTS = """
+import torch
+import coopsim.live
+weights = [torch.nn.Parameter(torch.ones(64, device="cuda")) for _ in range(10)]
+optimizer = torch.optim.SGD(weights, 0.1)
+x = torch.zeros(16, 4, 512, 64, device="cuda")  # 8 MiB, of which a segment of 20 MiB holds two
+budget = coopsim.live.Budget("170MiB")
+for _ in range(8):
+    with budget.step():
+        h = x
+        for weight in weights:
+            h = torch.nn.functional.scaled_dot_product_attention(h * weight, h, h, dropout_p=0.1)
+        h.mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+answer(budget.report())
+"""
+
+
+def test_steps_go_by_plan_where_a_fifth_of_each_segment_stays_empty(child: Runner) -> None:
+    """Without expandable segments; by plans that leave less, each step runs out of memory."""
+    report = child(SEGMENTS)
+    assert report["planned_steps"] >= 3
+    assert report["peak_reserved_bytes"] <= report["budget_bytes"]

@@ -56,9 +56,9 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
 
 
 @pytest.mark.parametrize("plant", [
-    "from coopsim.live.unseen import Writers; Writers.mark = lambda self, recording: None",
-    "from coopsim.live.unseen import Writers; Writers.used = lambda *_: None",
-    "from coopsim.live.mode import StepMode; StepMode._is_located = lambda self, storage: None",
+    "from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None",
+    "from coopsim.live.writers import Writers; Writers.used = lambda *_: None",
+    "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
     found = child(f"{plant}\n{TRAIN}answer([same(name)[0] for name in {WAYS!r}])")
@@ -67,7 +67,7 @@ def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
 
 REUSED = """
 import torch
-from coopsim.live.unseen import Writers
+from coopsim.live.writers import Writers
 found = []
 for later in ([], ["aten.add.Tensor"]):
     tensor, writers = torch.ones(4), Writers()

@@ -106,8 +106,8 @@ struct Outside {
 
 // All that coopsim's Python reads directly.
 struct Stats {
-  int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, frees, ooms,
-      planned, placed, blocks, outside, waits, largest, base, wanted, taken, given_back;
+  int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, ooms, planned,
+      placed, blocks, outside, base, wanted, taken, given_back;
 };
 
 class Arena {
@@ -118,7 +118,7 @@ class Arena {
   Plan plan;
   int64_t next = -1;  // where the next request goes, if it is free; -1: nobody said
 
-  Arena(int device, int64_t size) : device_(device) { stats.size = size / GRANULE * GRANULE; }
+  Arena(int device, int64_t size) : device_(device) { resize(size); }
 
   void reserve(int64_t base) {
     base_ = stats.base = base;
@@ -181,7 +181,6 @@ class Arena {
     put(found->first, block.bytes, block.streams);
     blocks_.erase(found);
     count(-block.bytes, -block.asked);
-    stats.frees++;
     return true;
   }
 
@@ -299,7 +298,6 @@ class Arena {
   // The stream does nothing more until what others have been given until now is done.
   void wait(uint64_t others, Stream stream) {
     if (!others) return;
-    stats.waits++;
     if (others >> STREAMS) {
       cuda("cudaDeviceSynchronize");
       return;
@@ -462,9 +460,7 @@ int coopsim_arena_serve_cpu(int64_t bytes) {
 
 const Stats* coopsim_arena_stats(int device) {
   std::lock_guard<std::mutex> lock(mutex);
-  Arena& arena = arena_of(device);
-  arena.stats.largest = arena.largest();
-  return &arena.stats;
+  return &arena_of(device).stats;
 }
 void coopsim_arena_reset_peaks(int device) {
   std::lock_guard<std::mutex> lock(mutex);

@@ -1,18 +1,18 @@
-"""Frees an address range in the arena for a request that failed: sends values to the host until enough is free, then
-joins that.
+"""The cap on an arena, and what frees an address range there for a request that failed.
 
-A tracked storage is one of the step (tracked.py), and its memory a block of the arena.
+Values go to the host until enough is free, then blocks are moved until that is contiguous. Only ops that must not fail
+can exceed the budget. A tracked storage is one of the step (tracked.py), and its memory a block of the arena. Offsets
+are in bytes from the arena's start; its latest failed request is the one that found no room most recently.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 
+from coopsim.live.arena.library import FAILS, GROWS, RAISES, Arena
 from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
@@ -94,46 +94,111 @@ def _fit(blocks: Layout, room: list[tuple[int, int]]) -> list[tuple[int, int]] |
     return found
 
 
-@dataclass(frozen=True)
-class Ways:
-    """How a step makes room.
+class ArenaCap:
+    """The budget as a cap on an arena of that size, whose blocks are moved until what is free is contiguous (cap.py).
 
-    sending: what sends values to the host, None while none may go. planned: the tracked storages of a step that
-    follows a plan.
+    holds: whether an op that runs out of memory does so because of the cap.
     """
 
-    residency: Residency
-    storages: TrackedStorages
-    sending: Callable[[], Spilled | None]
-    planned: Callable[[], Iterable[TrackedStorage]]
+    holds = True
 
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._begun = int(arena.stats.requests)
+        self._grows = False
 
-class Blocks(Protocol):
-    """The blocks of an arena, by offset, and the latest request that failed (cap.py)."""
+    def set(self) -> None:
+        """Let the arena take no memory beyond its reservation, unless `higher` was called in this step.
+
+        No op can catch that there was no room in it (device.Ooms).
+        """
+        self._arena.when_full(GROWS if self._grows else RAISES)
+
+    def higher(self, _most: int | None = None) -> bool:
+        """Let the rest of the step take from the GPU what finds no room in the arena.
+
+        True if this is new, False if it was called in this step before.
+        """
+        if self._grows:
+            return False
+        self._grows = True
+        self.lift()
+        return True
+
+    def lift(self) -> None:
+        """Let requests that find no room in the arena be served from the rest of the GPU, until `set` is called."""
+        self._arena.when_full(GROWS)
+
+    def end(self) -> None:
+        """End the step: undo `higher`, so that the next one begins within the reservation."""
+        self._grows = False
+        self._arena.when_full(FAILS)
+
+    def exceeded(self, _limit: int) -> bool:
+        """Whether blocks lie outside the reservation, and so beyond the budget; the argument is not used."""
+        return int(self._arena.stats.outside) > 0
 
     @property
     def missing(self) -> int:
-        """Bytes to be freed before that request can succeed."""
+        """Bytes that have to be freed, anywhere in the arena, before the latest failed request can succeed.
+
+        0 or less if enough is free, but no hole is large enough.
+        """
+        stats = self._arena.stats
+        return int(stats.wanted + stats.allocated - stats.outside - stats.size)
 
     def offset(self, storage: torch.UntypedStorage) -> int:
-        """Where the memory of a storage lies."""
+        """The offset, in bytes from the arena's start, of the memory of a storage, which must have some."""
+        return super(torch.UntypedStorage, storage).data_ptr() - int(self._arena.stats.base)
 
     def cheapest(self, price: Mapping[int, float]) -> list[int]:
-        """Adjacent blocks whose eviction makes room for the request, at the least total price; [] if there are none."""
+        """Offsets of adjacent blocks whose eviction makes room for the latest failed request, at the least total price.
+
+        price: of each block that can be evicted, by offset, in any unit. [] if no such blocks make room.
+        """
+        stats = self._arena.stats
+        return cheapest(self._layout(), price, int(stats.wanted), int(stats.size))
 
     def moves(self, movable: Collection[int]) -> list[tuple[int, int]]:
-        """From where to where to move which of these blocks to make room for the request; [] if that is not enough."""
+        """Moves that make room for the latest failed request, in any order: (offset, new offset) of each block moved.
 
-    def at(self, offset: int) -> AbstractContextManager[None]:
-        """Within the context, place the first request at `offset`."""
+        movable: offsets of blocks that the caller is able to move; of these, only blocks allocated in this step are
+        considered. Nothing is moved here. [] if no moves were found that make room.
+        """
+        stats = self._arena.stats
+        young = {at for at, _, born in self._arena.layout() if born >= self._begun and at in movable}
+        return moves(self._layout(), young, int(stats.wanted), int(stats.size))
+
+    @contextmanager
+    def at(self, offset: int) -> Iterator[None]:
+        """Within the context, place the first request at `offset`, if that range is free; else as any other."""
+        self._arena.put_next(offset)
+        try:
+            yield
+        finally:
+            self._arena.put_next(-1)
+
+    def _layout(self) -> list[tuple[int, int]]:
+        return [(at, nbytes) for at, nbytes, _ in self._arena.layout()]
 
 
 class Hole:
-    """Makes holes during one step."""
+    """Makes holes during one step.
 
-    def __init__(self, cap: Blocks, ways: Ways) -> None:
-        self._cap, self._residency, self._storages = cap, ways.residency, ways.storages
-        self._sending, self._planned = ways.sending, ways.planned
+    sending: what sends values to the host, None while none may go. planned: the tracked storages of a step that follows
+    a plan.
+    """
+
+    def __init__(
+        self,
+        cap: ArenaCap,
+        residency: Residency,
+        storages: TrackedStorages,
+        sending: Callable[[], Spilled | None],
+        planned: Callable[[], Iterable[TrackedStorage]],
+    ) -> None:
+        self._cap, self._residency, self._storages = cap, residency, storages
+        self._sending, self._planned = sending, planned
 
     def made(self, protected: Collection[TrackedStorage], tries: int) -> bool:
         """Send or move blocks so that the latest failed request can be tried again. False if nothing can be done.

@@ -42,8 +42,7 @@ class _Stats(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             *("size", "allocated", "allocated_peak", "reserved", "reserved_peak", "requested", "requested_peak"),
-            *("requests", "frees", "ooms", "planned", "placed", "blocks", "outside", "waits", "largest", "base"),
-            *("wanted", "taken", "given_back"),
+            *("requests", "ooms", "planned", "placed", "blocks", "outside", "base", "wanted", "taken", "given_back"),
         )
     ]
 

@@ -98,10 +98,6 @@ class Places:
     bound: int
     left: list[Gone]
 
-    def above(self, nbytes: int) -> "Places":
-        """These addresses, with `needed` and `bound` larger by `nbytes`, which must stay free above them."""
-        return replace(self, needed=self.needed + nbytes, bound=self.bound + nbytes)
-
 
 def place(asked: Requests, resting: Resting, limit: int, coming: int = 0) -> Places:
     """Addresses for a cycle of equal steps: within the largest hole between `resting` blocks, or within all holes.
@@ -109,7 +105,8 @@ def place(asked: Requests, resting: Resting, limit: int, coming: int = 0) -> Pla
     A step that makes permanent state, as an optimizer's first, is no cycle: its state gets the lowest addresses.
     coming: bytes to leave free below the limit, for blocks of others that are still to be allocated and stay.
     """
-    return _place(asked, resting, limit - coming).above(coming)
+    found = _place(asked, resting, limit - coming)
+    return replace(found, needed=found.needed + coming, bound=found.bound + coming)
 
 
 def _place(asked: Requests, resting: Resting, limit: int) -> Places:
@@ -175,12 +172,6 @@ def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Res
 def _state(asked: Requests) -> Any:
     """A mask of the requests that make permanent state."""
     return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
-
-
-def at_start(asked: Requests, trace: Trace, others: int) -> Resting:
-    """The resting blocks at the start of a step, predicted as one block. others: bytes that are not the program's."""
-    top = stays(asked, trace, others)
-    return [(0, top)] if top else []
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:

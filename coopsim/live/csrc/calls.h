@@ -19,13 +19,9 @@ namespace coopsim {
 // Stands for a tensor on the device.
 struct Spec {
   caffe2::TypeMeta dtype;
-  c10::Device device;
-  int64_t offset;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  int64_t offset = 0;
   c10::SmallVector<int64_t, 5> sizes, strides;
-
-  explicit Spec(const at::Tensor& tensor)
-      : dtype(tensor.dtype()), device(tensor.device()), offset(tensor.storage_offset()),
-        sizes(tensor.sizes().begin(), tensor.sizes().end()), strides(tensor.strides().begin(), tensor.strides().end()) {}
 
   void become(const at::Tensor& tensor) {
     dtype = tensor.dtype();
@@ -168,8 +164,8 @@ class Call {
 
   int32_t slot(const at::Tensor& tensor, IValue& kept) {
     if (counts(tensor, kind_)) {
-      if (used_ == static_cast<int32_t>(specs_.size())) specs_.emplace_back(tensor);
-      else specs_[used_].become(tensor);
+      if (used_ == static_cast<int32_t>(specs_.size())) specs_.emplace_back();
+      specs_[used_].become(tensor);
       kept = IValue();
       return used_++;
     }

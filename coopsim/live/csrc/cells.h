@@ -47,8 +47,6 @@ class Cells {
   Cell& operator[](int32_t s) { return all_[static_cast<size_t>(s)]; }
   size_t size() const { return all_.size(); }
 
-  bool knows(StorageImpl* storage) const { return numbers_.find(storage) != numbers_.end(); }
-
   // Null if the plan does not know it.
   Cell* find(StorageImpl* storage) {
     const auto found = numbers_.find(storage);

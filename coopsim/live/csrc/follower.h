@@ -14,6 +14,7 @@
 #include "calls.h"
 #include "cells.h"
 #include "errors.h"
+#include "settings.h"
 #include "sums.h"
 #include "table.h"
 
@@ -70,6 +71,7 @@ class Follower {
   const volatile int64_t* ooms = &none;  // how often the allocator has found no memory (Attempts)
   std::recursive_mutex mutex;
   Cells cells;
+  int64_t usual = 0;  // settings when the step began
 
   // A call that is kept is ours, or Python's, if this is null. Where none is, ours is room for one, of earlier steps.
   struct Kept {
@@ -137,6 +139,7 @@ class Follower {
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
     if (!row.views && !on_default_stream()) return false;  // as Python alone guards what several streams use
+    if (!row.idle && settings() != usual) return false;    // nor does a call know others that it ran by
     Drawn drawn;
     if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {
@@ -227,7 +230,7 @@ class Follower {
     auto expected = row.look.begin();
     for (size_t i = 0; i < operands.size(); i++) {
       if (expected != row.look.end() && expected->position == static_cast<int32_t>(i)) expected++;
-      else if (cells.knows(operands[i])) return false;
+      else if (cells.find(operands[i])) return false;
     }
     return true;
   }
@@ -421,7 +424,7 @@ class Follower {
     } else if (cell.gone) {
       cell.gone = false;
       state.gone--;
-      fill(theirs.get(), storage.get());
+      swap(theirs.get(), storage.get());  // nothing is copied
     }
   }
 

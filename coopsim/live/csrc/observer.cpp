@@ -93,7 +93,6 @@ Follower* coopsim_follower(const char* error, void* out_of_memory) {
 }
 State* coopsim_state(Follower* follower) { return &follower->state; }
 Account* coopsim_account(Follower* follower) { return follower->account; }
-void coopsim_ooms(Follower* follower, const int64_t* ooms) { follower->ooms = ooms; }
 Callbacks* coopsim_callbacks(Follower* follower) { return &follower->callbacks; }
 
 // From here on the mode on top of the stack is watched. 0: another one is.
@@ -106,6 +105,7 @@ int coopsim_enter(Follower* follower) {
     table.real = interpreter.vtable_;
     interpreter.vtable_ = &table;  // and it stays: other threads may be inside
   }
+  follower->usual = settings();
   active = follower;
   mode_of_active = mode_on_top();
   return 1;
@@ -115,8 +115,9 @@ void coopsim_leave() {
   active = nullptr;
 }
 
-void coopsim_engage(Follower* follower, const Table* table, int64_t at, const int64_t* known) {
+void coopsim_engage(Follower* follower, const Table* table, int64_t at, const int64_t* known, const int64_t* ooms) {
   const Inside inside(follower->mutex);
+  follower->ooms = ooms;
   follower->engage(table, at);
   read_all(*follower, known);
 }

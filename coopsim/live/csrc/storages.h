@@ -26,16 +26,14 @@ inline bool hollow(StorageImpl* storage) {
   return storage->nbytes() > 0 && storage->_mutable_data_ptr_no_checks().get() == nullptr;
 }
 
-// Give back a storage's memory. It keeps its identity and size; reading it raises an error with this text.
+// Give back a storage's memory. It keeps its identity and size; reading it raises an error with this text. `swap` gives it
+// memory again.
 inline void empty(StorageImpl* storage, const std::string& error) {
   storage->set_resizable(false);
   storage->set_allocator(nullptr);
   storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(error);
 }
-
-// Let an empty storage take over the memory of another; nothing is copied.
-inline void fill(StorageImpl* storage, StorageImpl* source) { swap(storage, source); }
 
 inline at::Tensor tensor_on(StoragePtr storage, caffe2::TypeMeta dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                             int64_t offset) {

@@ -7,7 +7,6 @@ import mmap
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,20 +54,6 @@ class LateEngines:
                 self._made[way] += 1
 
 
-@dataclass(frozen=True)
-class HostBytes:
-    """Bytes of the host's memory, from `at` on in a storage. No tensor, which would be taken for the program's."""
-
-    storage: torch.UntypedStorage
-    at: int
-    nbytes: int
-
-    def tensor(self) -> torch.Tensor:
-        """A tensor of them, to be used at once."""
-        with DisableTorchDispatch():
-            return torch.empty(0, dtype=torch.uint8).set_(self.storage, self.at, (self.nbytes,), (1,))
-
-
 class HostArea:
     """Grows between steps, to what the largest plan needs. device_type: "cuda" or "cpu".
 
@@ -110,11 +95,12 @@ class HostArea:
         self._bytes = found
         return ""
 
-    def place(self, at: int, nbytes: int) -> HostBytes:
-        """The bytes from `at` on."""
+    def place(self, at: int, nbytes: int) -> torch.Tensor:
+        """A tensor of the bytes from `at` on, to be used at once: it would be taken for the program's."""
         assert self._bytes is not None
         assert at + nbytes <= self.nbytes
-        return HostBytes(self._bytes, at, nbytes)
+        with DisableTorchDispatch():
+            return torch.empty(0, dtype=torch.uint8).set_(self._bytes, at, (nbytes,), (1,))
 
 
 def host_memory(nbytes: int) -> torch.UntypedStorage | None:

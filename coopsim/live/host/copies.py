@@ -56,7 +56,7 @@ class Copies:
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""
         nbytes = source.nbytes()
-        end = self._engines.begin(OUT, self._area.place(at, nbytes).tensor(), bytes_of(source))
+        end = self._engines.begin(OUT, self._area.place(at, nbytes), bytes_of(source))
         self._host[key] = _OnHost(at, nbytes, end, source)
         self.offloads += 1
         self.offloaded_bytes += nbytes
@@ -76,7 +76,7 @@ class Copies:
         if copy is None or not copy.evicted or key in self._coming:
             return None
         storage = allocate(copy.nbytes)
-        place = self._area.place(copy.at, copy.nbytes).tensor()
+        place = self._area.place(copy.at, copy.nbytes)
         self._coming[key] = storage, self._engines.begin(BACK, bytes_of(storage), place)
         return storage
 

@@ -114,7 +114,8 @@ class Spilled:
         if not self._looked:
             self._looked = True
             for tensor in roles.Objects.now().tensors:  # what no op of the step has used yet goes first
-                self._storages.of_tensor(tensor)
+                if self._storages.gpu in (None, tensor.device):
+                    self._storages.of_tensor(tensor)
         gradients = on_device(self._residency.device_type, (one.grad for one in self._reduced))
         stay = {gradient.untyped_storage()._cdata for gradient in gradients} | self._buckets
         there = [one for one in self._storages.there() if one not in protected and (one.held or not one.evicted)]

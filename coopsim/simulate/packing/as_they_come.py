@@ -39,7 +39,8 @@ def as_they_come(items: Items, around: Ints, below: int, *, high: Any = None) ->
     start = np.argsort(items.start, kind="stable")
     goes_high = np.zeros(len(items), np.bool_) if high is None else high
     levels = max(below // unit, 1).bit_length()
-    nodes = np.zeros((levels * (len(size) + 2) + 2, 3), np.int64)
+    shared = (len(size) + 2).bit_length()  # levels on which paths to so many gaps have nodes in common
+    nodes = np.zeros(((len(size) + 2) * (4 + max(levels - shared, 0)) + 2 * levels, 3), np.int64)
     gaps = _Gaps(nodes=nodes, path=np.zeros(levels, np.int64), K=np.array([0, _ROOT + 1, levels]))
     ends = np.argsort(end, kind="stable")
     if not _place(gaps, n, size, items.start, end, start, ends, goes_high, offset, below // unit):

@@ -145,7 +145,7 @@ def _matters(D: DryRun, chosen: Selection, i: int, to: int, turn: int) -> bool:
 
     If not, it is noted.
     """
-    v, n = chosen.idle[i, I_VALUE], follow(D, chosen, i, wanted(D, chosen, i, to), np.inf)
+    v, n = chosen.idle[i, I_VALUE], follow(D, chosen, i, wanted(D, chosen, i, to), np.inf, False)
     if chosen.needed[v] == turn:
         return True
     for noting in range(2):

@@ -16,9 +16,9 @@ import numpy as np
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.planning.draft import Draft
 from coopsim.simulate.planning.dry_run_state import D_COUNT, T_AWAYS
-from coopsim.simulate.planning.estimate import cost_to_bring_back
 from coopsim.simulate.planning.prune import prune
 from coopsim.simulate.planning.request import STAY
+from coopsim.simulate.planning.returns import cost_to_bring_back
 from coopsim.simulate.planning.selection import I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE, take_note
 
 USED_FIRST = 2  # in OFFLOADABLE: not before an op has used the value

@@ -72,12 +72,11 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
 
     From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
     takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts. Of a
-    long step, where estimates are better (returns.py), only from scratch.
+    long step, where estimates are better (returns.py), only from scratch; and with what is narrow kept, if that fails.
     """
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
-    narrow: Begin = partial(keep_narrow, draft, most=most)
     if _is_long(draft.program):
-        return _best(draft, (without, narrow), budget, most)
+        return _best(draft, (without, partial(keep_narrow, draft, most=most)), budget, most)
     least = with_cut(budget)
     if least < 0:
         return None
@@ -88,10 +87,8 @@ def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     without(budget)
     if make_fit(draft, budget, most) and not (fits and cost <= draft.cost):
         return without
-    if not fits:
-        return narrow if narrow(budget) >= 0 and make_fit(draft, budget, most) else None
     draft.set_decisions(decisions)
-    return with_cut
+    return with_cut if fits else None
 
 
 def _best(draft: Draft, begins: tuple[Begin, ...], budget: int, most: int) -> Begin | None:

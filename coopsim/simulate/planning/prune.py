@@ -6,9 +6,9 @@ from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.planning.dry_run import dry_run
 from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
-from coopsim.simulate.planning.estimate import cost_to_bring_back
 from coopsim.simulate.planning.ranges import fill, most
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
+from coopsim.simulate.planning.returns import cost_to_bring_back
 from coopsim.simulate.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection, exceeds, take_note
 
 _MOST, _FEW = 2_000, 100  # dry runs; few of very long steps

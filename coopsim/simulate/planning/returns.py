@@ -10,7 +10,7 @@ import numpy as np
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.planning.dry_run_state import D_STAMP, DryRun, ProgramArrays
-from coopsim.simulate.planning.estimate import gone
+from coopsim.simulate.planning.ranges import sum_up_to
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
 from coopsim.simulate.planning.selection import I_AFTER, I_BEFORE, I_OPEN, I_VALUE, Selection
 
@@ -29,11 +29,27 @@ def weigh(D: DryRun, chosen: Selection, i: int, to: int) -> None:
     if chosen.over[when] == chosen.over[first]:
         return
     gain = gone(chosen, first, when, D.V[chosen.idle[i, I_VALUE], s.BYTES])
-    if follow(D, chosen, i, when, gain) >= 0:
+    if follow(D, chosen, i, when, gain, False) >= 0:
         gain -= chosen.early[i]
         chosen.gain[i] = gain * chosen.share[i]
         chosen.estimate[i] *= float(chosen.times[i])
         chosen.score[i] = chosen.estimate[i] / chosen.gain[i]
+
+
+@inlined
+def cost_to_bring_back(D: DryRun, chosen: Selection, i: int) -> float:
+    """The cost of ops that run again just for the value at the end of interval i, all else as decided; the first _FAR.
+
+    What has a use left comes back for that anyway, and counts as nothing: that suffices where a dry run confirms each.
+    """
+    follow(D, chosen, i, chosen.idle[i, I_BEFORE], np.inf, True)
+    return chosen.estimate[i]
+
+
+@inlined
+def gone(chosen: Selection, first: int, last: int, nbytes: int) -> float:
+    """The excess that goes if so many bytes are not there from op `first` until op `last`."""
+    return float(sum_up_to(chosen.ranges, max(first, chosen.span[0]), min(last, chosen.span[1]), nbytes))
 
 
 @inlined
@@ -74,17 +90,18 @@ def wanted(D: DryRun, chosen: Selection, i: int, to: int) -> int:
 
 
 @kernel
-def follow(D: DryRun, chosen: Selection, i: int, when: int, limit: float) -> int:
+def follow(D: DryRun, chosen: Selection, i: int, when: int, limit: float, unused: bool) -> int:
     """List in chosen.stack what must run for op `when` to have the value, twice the op's number; 1 more: it costs.
 
     How many; -1: too many, or what comes back earlier reaches the limit. chosen.estimate[i] is what they cost,
-    chosen.early[i] what else comes back earlier for that: bytes times the full ops until it would have.
+    chosen.early[i] what else comes back earlier for that: bytes times the full ops until it would have. unused: only
+    inputs without a use left are followed.
     """
     D.K[D_STAMP] += 1
     v = chosen.idle[i, I_VALUE]
     op = D.V[v, s.PRODUCER]
     chosen.stamp[op] = D.K[D_STAMP]
-    chosen.stack[0] = 2 * op + 1 - _runs_anyway(D, chosen, op, i, when)
+    chosen.stack[0] = 2 * op + 1 - _runs_anyway(D, chosen, op, i, when, unused)
     chosen.estimate[i] = chosen.early[i] = 0.0
     done, n = 0, 1
     while done < n:
@@ -97,13 +114,13 @@ def follow(D: DryRun, chosen: Selection, i: int, when: int, limit: float) -> int
         chosen.estimate[i] += float(costs * D.O[op, s.DECIDE])
         for k in range(D.O[op, s.OUTS], min(D.O[op, s.TEMPS], D.O[op, s.OUTS] + _FAR)):
             w = D.outs[k]
-            again = _must_come(D, chosen, w, when)
+            again = _must_come(D, chosen, w, when, unused)
             if again != _THERE and w != v:
                 until = when + 1 if again == _AGAIN else chosen.back[w + current(D, w, when)]
                 chosen.early[i] += float(D.V[w, s.BYTES] * (chosen.full[until] - chosen.full[when]))
         for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
             u = D.ins[k]
-            again = _must_come(D, chosen, u, when)
+            again = _must_come(D, chosen, u, when, unused)
             producer = D.V[u, s.PRODUCER]
             if again != _THERE and chosen.stamp[producer] != D.K[D_STAMP]:
                 chosen.stamp[producer] = D.K[D_STAMP]
@@ -116,7 +133,7 @@ _THERE, _EARLIER, _AGAIN = range(-1, 2)
 
 
 @inlined
-def _must_come(D: DryRun, chosen: Selection, u: int, when: int) -> int:
+def _must_come(D: DryRun, chosen: Selection, u: int, when: int, unused: bool) -> int:
     """Whether u must be made when op `when` needs it for others: earlier than anyway, or again just for that."""
     found = _THERE
     if D.V[u, s.EVICTABLE]:
@@ -125,6 +142,8 @@ def _must_come(D: DryRun, chosen: Selection, u: int, when: int) -> int:
         if at == D.V[u, s.USES_END]:
             if D.decisions[i] != STAY or chosen.kept[u] == 0:
                 found = _AGAIN
+        elif unused:
+            found = _THERE
         elif D.decisions[i] == LEAVE and D.uses[at] > when:
             found = _AGAIN
         elif D.decisions[i] == LEAVE_ONCE and chosen.back[i] > when:
@@ -146,15 +165,17 @@ def current(D: ProgramArrays, u: int, when: int) -> int:
 
 
 @inlined
-def _runs_anyway(D: DryRun, chosen: Selection, op: int, i: int, when: int) -> bool:
+def _runs_anyway(D: DryRun, chosen: Selection, op: int, i: int, when: int, unused: bool) -> bool:
     """Whether something else that the op makes is gone, and needed again, between when the value leaves and `when`."""
-    runs, first = False, max(begin(D, chosen, i), chosen.idle[i, I_AFTER] + 1)
+    runs, first = False, chosen.idle[i, I_AFTER] + 1
+    if not unused:
+        first = max(begin(D, chosen, i), first)
     for k in range(D.O[op, s.OUTS], min(D.O[op, s.TEMPS], D.O[op, s.OUTS] + _FAR)):
         w = D.outs[k]
         if w != chosen.idle[i, I_VALUE]:
             at = current(D, w, first)
             while not runs and at < D.V[w, s.USES_END] and chosen.idle[w + at, I_AFTER] < when:
                 decision = D.decisions[w + at]
-                runs = decision == LEAVE or (decision == LEAVE_ONCE and chosen.back[w + at] >= first)
+                runs = decision == LEAVE or (decision == LEAVE_ONCE and (unused or chosen.back[w + at] >= first))
                 at += 1
     return runs

@@ -7,12 +7,13 @@ interval that turns out more expensive than its estimate goes back in line.
 
 import numpy as np
 
+from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.planning.at_once import LONG, leave_at_once
 from coopsim.simulate.planning.dry_run import dry_run
 from coopsim.simulate.planning.dry_run_state import D_COST, D_COUNT, DryRun
-from coopsim.simulate.planning.estimate import cost_to_bring_back, estimate_relatives, estimated_gain, estimated_score
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, STAY
+from coopsim.simulate.planning.returns import cost_to_bring_back, gone
 from coopsim.simulate.planning.selection import (
     I_AFTER,
     I_BEFORE,
@@ -49,7 +50,7 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
         best, least = -1, np.inf
         for i in range(idle.shape[0]):
             if idle[i, I_OPEN] and D.decisions[i] == STAY:
-                this = chosen.score[i] if idle[i, I_SEEN] == now else estimated_score(D, chosen, i, least)
+                this = chosen.score[i] if idle[i, I_SEEN] == now else _estimated_score(D, chosen, i, least)
                 if this < least:
                     best, least = i, this
         if best < 0:
@@ -64,7 +65,7 @@ def select(D: DryRun, chosen: Selection, budget: int, most: int) -> float:
             continue
         else:
             D.decisions[best] = LEAVE_ONCE
-            estimate_relatives(D, chosen, idle[best, I_VALUE])
+            _estimate_relatives(D, chosen, idle[best, I_VALUE])
         if last != best:
             dry_run(D)
         take_note(D, chosen)
@@ -82,7 +83,7 @@ def _score_by_dry_run(D: DryRun, chosen: Selection, i: int, budget: int, cost: i
         gain = over - exceeds(D, budget)
         chosen.estimate[i] = float(D.K[D_COST] - cost)
         chosen.share[i] = 1.0
-        chosen.share[i] = max(gain, 0.0) / estimated_gain(D, chosen, i)
+        chosen.share[i] = max(gain, 0.0) / _estimated_gain(D, chosen, i)
         if gain > 0.0:
             score = chosen.estimate[i] / gain
     D.decisions[i] = STAY
@@ -133,3 +134,46 @@ def _might_leave(D: DryRun, chosen: Selection, i: int) -> bool:
     """Whether a value comes back for others in interval i, in which ops exceed the budget."""
     first, last = chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE]
     return (chosen.idle[i, I_OPEN] > 0) & (D.decisions[i] == LEAVE_ONCE) & (chosen.over[last] > chosen.over[first])
+
+
+@inlined
+def _estimated_score(D: DryRun, chosen: Selection, i: int, least: float) -> float:
+    """Like _score_by_dry_run, by estimate. Only a lower bound if that is not below `least`."""
+    score = np.inf
+    first, last = chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE]
+    ops = chosen.over[last] - chosen.over[first]
+    if ops > 0 and chosen.share[i] > 0.0:
+        nbytes = D.V[chosen.idle[i, I_VALUE], s.BYTES]
+        score = chosen.estimate[i] / (chosen.share[i] * float(nbytes * ops))
+        if score < least:
+            score = chosen.estimate[i] / (chosen.share[i] * gone(chosen, first, last, nbytes))
+    return score
+
+
+@inlined
+def _estimated_gain(D: DryRun, chosen: Selection, i: int) -> float:
+    """The excess that goes if the value does, by estimate."""
+    nbytes = D.V[chosen.idle[i, I_VALUE], s.BYTES]
+    return chosen.share[i] * gone(chosen, chosen.idle[i, I_AFTER] + 1, chosen.idle[i, I_BEFORE], nbytes)
+
+
+@kernel
+def _estimate_relatives(D: DryRun, chosen: Selection, v: int) -> None:
+    """Estimate anew what it costs to drop the siblings, the inputs and the results of v's op and of its users."""
+    op = D.V[v, s.PRODUCER]
+    for k in range(D.O[op, s.OUTS], D.O[op, s.TEMPS]):
+        _estimate(D, chosen, D.outs[k])
+    for k in range(D.O[op, s.INS], D.O[op + 1, s.INS]):
+        _estimate(D, chosen, D.ins[k])
+    for j in range(D.V[v, s.USES], D.V[v, s.USES_END]):
+        user = D.uses[j]
+        for k in range(D.O[user, s.OUTS], D.O[user, s.TEMPS]):
+            _estimate(D, chosen, D.outs[k])
+
+
+@inlined
+def _estimate(D: DryRun, chosen: Selection, v: int) -> None:
+    for i in range(v + D.V[v, s.USES], v + D.V[v, s.USES_END] + 1):
+        if chosen.idle[i, I_OPEN] and D.decisions[i] == STAY:
+            chosen.estimate[i] = cost_to_bring_back(D, chosen, i)
+            chosen.share[i] = 1.0

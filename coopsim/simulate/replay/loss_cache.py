@@ -46,8 +46,10 @@ def _invalidate_outputs(S: s.State, op: int) -> None:
 
 @kernel
 def invalidate(S: s.State, v: int) -> None:
-    """v has come or gone: whatever counts it must be queried again."""
+    """v has come or gone: whatever counts it must be queried again. While a plan is followed, nothing has been."""
     kind = S.choice[s.C_COST]
+    if S.K[s.K_REQUEST] >= 0:
+        return
     if kind in (codes.COST_SET, codes.COST_CLASSES):
         for u in range(S.V[v, s.USES], S.V[v, s.USES_END]):
             _invalidate_outputs(S, S.uses[u])

@@ -1,10 +1,9 @@
 """Long steps: the work of a plan grows with them and no faster, and parts that repeat are planned and placed once."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
+from benchmarks.planning import KINDS
 from coopsim.simulate.packing.as_they_come import as_they_come
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Items
@@ -17,17 +16,9 @@ from coopsim.study.validate import validate
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
-from coopsim.trace.synth import MIB, accumulated, chain, rnn, unet
+from coopsim.trace.synth import accumulated, rnn
 
 GRANULE = 512
-#: A step of about so many ops, each of its kind.
-STEPS: dict[str, Callable[[int], Trace]] = {
-    "micro-batches": lambda ops: accumulated(ops // 101),
-    "transformer": lambda ops: accumulated(1, blocks=ops // 20),
-    "chain": lambda ops: chain(ops // 2),
-    "rnn": lambda ops: rnn(ops // 8),
-    "unet": lambda ops: unet(ops // 9, least=MIB),
-}
 
 
 def at_half(trace: Trace) -> Schedule:
@@ -49,13 +40,13 @@ def drafts_of(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> list[Draft]:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.slow if kind in ("transformer", "rnn", "unet") else ()) for kind in STEPS],
+    [pytest.param(kind, marks=pytest.mark.slow if kind in ("transformer", "RNN", "U-Net") else ()) for kind in KINDS],
 )
 def test_the_work_for_an_op_is_the_same_in_a_long_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops that dry runs run, for each op of the step."""
     counts = []
     for n in (5_500, 50_000):
-        trace = STEPS[kind](n)
+        trace = KINDS[kind](n)
         counts.append(sum(draft.ops_run for draft in drafts_of(trace, monkeypatch)) / trace.n_ops)
     assert counts[1] <= 1.3 * counts[0]
 
@@ -86,19 +77,18 @@ def test_parts_with_addresses_apart_are_sound(monkeypatch: pytest.MonkeyPatch) -
     assert validate(schedule, trace) == []
 
 
-@pytest.mark.parametrize("kind", ["transformer", "chain", "rnn", "unet"])
+@pytest.mark.parametrize("kind", ["transformer", "chain", "RNN", "U-Net"])
 def test_many_at_once_cost_about_what_one_by_one_do(kind: str) -> None:
     """In a step that is short enough to be planned one by one, and in one that is not."""
-    short, long = STEPS[kind](2_400), STEPS[kind](8_000)
+    short, long = KINDS[kind](2_400), KINDS[kind](8_000)
     assert short.n_ops < LONG < long.n_ops
     costs = [at_half(trace).header["recompute_cost_ns"] / trace.cost_ns.sum() for trace in (short, long)]
     assert costs[1] <= 1.01 * costs[0]
 
 
-@pytest.mark.parametrize("n", [200, 900])
-def test_what_is_cheap_to_make_of_something_wide_stays_where_that_leaves(n: int) -> None:
+def test_what_is_cheap_to_make_of_something_wide_stays_where_that_leaves() -> None:
     """The states of an RNN are cheap to make from its gates; without either, each needs all that came before."""
-    trace = rnn(n, loss_of_states=True)
+    trace = rnn(1000, loss_of_states=True)
     schedule = at_half(trace)
     coop = replay(trace, "coop", peak_bytes(trace, GRANULE) // 2, steps=1)
     assert schedule.header["planned_steps"] == 1
