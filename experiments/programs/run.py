@@ -109,8 +109,8 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
         return row | {"note": f"fit: {said[-1].line.strip()}" if said else "fit: no output"}
     remedies = json.loads(text)["remedies"]
     row |= {"kinds": len({one["kind"] for one in remedies})}
-    first = next((one for one in remedies if one["kind"] == row.get("first")), {"lines": []})
-    return row | {"own": " ".join(_added(command, first["lines"]))}
+    lines: list[str] = next((one["lines"] for one in remedies if one["kind"] == row.get("first")), [])
+    return row | {"own": " ".join(_added(command, lines))}
 
 
 def _added(command: list[str], lines: list[str]) -> list[str]:

@@ -46,8 +46,9 @@ def install(task: Task) -> None:
     after_import("torch.distributed.pipelining.stage", _no_stage_alone)
 
 
-def _replace(name: str, function: Any) -> None:
-    """Replace a function in the module that defines it, and in the package that exports it."""
+def _replace(name: str, call: Callable[..., Any]) -> None:
+    """Hook a function in the module that defines it, and in the package that exports it."""
+    function = torch_private.hooked(getattr(c10d, name), call)
     setattr(c10d, name, function)
     if hasattr(dist, name):
         setattr(dist, name, function)
@@ -65,20 +66,14 @@ def _objects_through_cpu(backend: str) -> None:
     choose = torch_private.get(_OBJECTS_DEVICE)
     torch_private.replace(_OBJECTS_DEVICE, lambda group=None: "cpu" if choose(group) == "cuda" else choose(group))
     for name in _OBJECTS:
-        _replace(name, _on_cpu(getattr(c10d, name)))
+        _replace(name, _on_cpu)
 
 
-def _on_cpu(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `call` with its argument `device` always the CPU."""
-    signature = inspect.signature(call)
-
-    @functools.wraps(call)
-    def called(*args: Any, **named: Any) -> Any:
-        bound = signature.bind(*args, **named)
-        bound.arguments["device"] = torch.device("cpu")
-        return call(*bound.args, **bound.kwargs)
-
-    return called
+def _on_cpu(call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call a function with its argument `device` always the CPU."""
+    bound = inspect.signature(call).bind(*args, **named)
+    bound.arguments["device"] = torch.device("cpu")
+    return call(*bound.args, **bound.kwargs)
 
 
 def _no_stage_alone(_: ModuleType) -> None:
@@ -87,17 +82,15 @@ def _no_stage_alone(_: ModuleType) -> None:
     Stages differ, and tell each other the shapes of what they send, so that one cannot run alone.
     """
     base = torch_private.get("torch.distributed.pipelining.stage._PipelineStageBase")
-    make = base.__init__
 
-    @functools.wraps(make)
-    def end(*args: Any, **named: Any) -> None:
+    def end(make: Any, *args: Any, **named: Any) -> None:
         given = inspect.signature(make).bind(*args, **named).arguments
         if given["num_stages"] > 1:
             Path(os.environ[FOLDER], NEEDS_OTHERS).touch()
             os._exit(0)
         make(*args, **named)
 
-    base.__init__ = end
+    base.__init__ = torch_private.hooked(base.__init__, end)
 
 
 def _save_by_this_rank(planner: ModuleType) -> None:
@@ -168,27 +161,21 @@ def _imagine_the_others() -> None:
     rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
     package: Any = dist
     rendezvous.TCPStore = rendezvous.FileStore = package.TCPStore = package.FileStore = Everyone
-    init, make = c10d.init_process_group, torch_private.get(_MAKE_GROUP)
-    broadcast, scatter = c10d.broadcast_object_list, c10d.scatter_object_list
 
-    @functools.wraps(init)
-    def without_device(*args: Any, **named: Any) -> None:
+    def without_device(init: Any, *args: Any, **named: Any) -> None:
         """Initialize without a device, so that no communicator is split: that needs the colors of other ranks."""
         init(*args, **named | {"device_id": None})
 
-    @functools.wraps(make)
-    def without_gloo(size: int, rank: int, ranks: Any, name: Any, *rest: Any, **named: Any) -> Any:
+    def without_gloo(make: Any, size: int, rank: int, ranks: Any, name: Any, *rest: Any, **named: Any) -> Any:
         if str(name) in ("gloo", "cuda:gloo"):
             _sums_on_the_card()
         return make(size, rank, ranks, re.sub("gloo", "fake", str(name)), *rest, **named)
 
-    @functools.wraps(broadcast)
-    def keep(*args: Any, **named: Any) -> None:
+    def keep(broadcast: Any, *args: Any, **named: Any) -> None:
         if _source(broadcast, args, named) == dist.get_rank():
             broadcast(*args, **named)
 
-    @functools.wraps(scatter)
-    def own(*args: Any, **named: Any) -> None:
+    def own(scatter: Any, *args: Any, **named: Any) -> None:
         source = _source(scatter, args, named)
         if source != dist.get_rank():
             raise RuntimeError(f"rank {dist.get_rank()} alone cannot know what rank {source} scatters: --ranks all")
@@ -196,6 +183,6 @@ def _imagine_the_others() -> None:
 
     after_import("torch.distributed.checkpoint.default_planner", _save_by_this_rank)
     _replace("init_process_group", without_device)
-    torch_private.replace(_MAKE_GROUP, without_gloo)
+    torch_private.around(_MAKE_GROUP, without_gloo)
     _replace("broadcast_object_list", keep)
     _replace("scatter_object_list", own)

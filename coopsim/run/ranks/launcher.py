@@ -5,7 +5,6 @@ start its workers. There it writes what it would have started to a file, and exi
 """
 
 import contextlib
-import functools
 import itertools
 import json
 import os
@@ -18,6 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from coopsim.record.observe.errors import CaptureError
+from coopsim.record.observe.private import hooked
 from coopsim.run.ranks.world import PER_NODE, World
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
@@ -180,16 +180,14 @@ def stop_before_spawn(spawn: ModuleType, folder: str) -> None:
 
     Where the script finds several cards, a single process is started as it is.
     """
-    original = spawn.start_processes
 
-    @functools.wraps(original)
-    def instead(fn: Any, args: tuple[Any, ...] = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
+    def instead(original: Any, fn: Any, args: Any = (), nprocs: int = 1, *rest: Any, **named: Any) -> Any:
         if nprocs == 1 and int(os.environ.get("COOPSIM_PHANTOM_DEVICES", "2")) > 1:
             return original(fn, args, nprocs, *rest, **named)
         _write(folder, Launch(sys.orig_argv, 1, nprocs, virtual=False, variables={}), "")
         sys.exit(0)
 
-    spawn.start_processes = instead  # type: ignore[attr-defined]
+    spawn.start_processes = hooked(spawn.start_processes, instead)  # type: ignore[attr-defined]
 
 
 def run_what_is_spawned(spawn: ModuleType) -> None:
