@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from coopsim.base.text import human
-from coopsim.base.types import Role
+from coopsim.base.types import GRANULE, Role
 from coopsim.cards import profiles
 from coopsim.live.observer import Observer
 from coopsim.phantom.control import is_phantom
@@ -24,7 +24,6 @@ from coopsim.record.observe.timing import StepTimes
 from coopsim.record.observe.torch_private import attach_oom_observer, memory_stats, reset_peak_stats
 from coopsim.trace.measure import round_up
 
-GRANULE = 512  #: bytes; the caching allocator and the arena pad requests to a multiple of this
 _OTHERWISE = "a100-80gb"  #: the card whose prices give costs on a card without a profile
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from coopsim.base import budget as amounts
-from coopsim.base.types import Role
+from coopsim.base.types import GRANULE, Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
 from coopsim.live.following import Deciding, Recording
@@ -144,7 +144,7 @@ class Learner:
             trace,
             recorder.op_log,
             recorder.decided or 1,
-            peak_bytes(trace, device.GRANULE),
+            peak_bytes(trace, GRANULE),
             first,
             NoPlan(_FIRST if first and self._plans else ""),
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.base.files import cache_folder, replacing
-from coopsim.base.types import CoopsimError
+from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host.hosting import Hosting
 from coopsim.live.plan import Entry
@@ -28,7 +28,6 @@ from coopsim.trace.measure import peak_bytes
 _MOST, _MOST_BYTES = 64, 256 << 20  #: files that are kept for other starts, the latest ones, and all together
 VERSION = 2  #: 1 had no copies to the host
 _HEAD = "plan.json"
-_GRANULE = 512  #: bytes; allocators pad requests to a multiple of this
 _MANY = 4096  #: signatures that are read of a file, at most
 
 
@@ -159,7 +158,7 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
         raise ValueError("its schedule is not of its trace")
     candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
     state = NoPlan(about["why"], candidate, stays=bool(about.get("finished")))
-    return Signature(trace, op_log, about["decided"], peak_bytes(trace, _GRANULE), about["first"], state)
+    return Signature(trace, op_log, about["decided"], peak_bytes(trace, GRANULE), about["first"], state)
 
 
 def place(*key: object) -> Path:

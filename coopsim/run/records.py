@@ -10,7 +10,8 @@ KEPT = {"all": "all of their elements", "half": "half of their elements", "none"
 _READS = ("aten._to_copy", "aten.copy_", "aten._local_scalar_dense")
 
 
-def _at(place: str) -> str:
+def at(place: str) -> str:
+    """Where something was, to go on with: " at file:line"; "" if that is not known."""
     return f" at {place}" if place else ""
 
 
@@ -153,7 +154,7 @@ class OutOfMemory:
     @property
     def title(self) -> str:
         """One line that says where in the script memory ran out."""
-        return f"out of memory{_at(self.place)}, {self.when}"
+        return f"out of memory{at(self.place)}, {self.when}"
 
     @property
     def when(self) -> str:

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 from coopsim.base.text import count, human
 from coopsim.run.figure import Row, listed
-
-
-def _at(place: str) -> str:
-    return f" at {place}" if place else ""
+from coopsim.run.records import at
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Holder:
 
     def said(self, what: str) -> str:
         """The variable, and what it keeps."""
-        return f"{self.name} ({self.kind}){_at(self.place)}: {what}"
+        return f"{self.name} ({self.kind}){at(self.place)}: {what}"
 
     @property
     def of_steps(self) -> str:
@@ -84,7 +81,7 @@ class GrowingStorages:
         return f"by {self.op or 'ops that were not seen'}" + (f" in {self.module}" if self.module else "")
 
     def __str__(self) -> str:
-        return f"{human(self.bytes_per_step):>10}  {self.by}{_at(self.place)}"
+        return f"{human(self.bytes_per_step):>10}  {self.by}{at(self.place)}"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.live.arena.requests import GRANULE, TO_THE_END, Requests
+from coopsim.base.types import GRANULE
+from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Items, lower_bound
 from coopsim.simulate.packing.sections import Keys, sections
 from coopsim.trace import Trace
+from coopsim.trace.alive import round_up
 
 _WORK = (1.25, 40)  #: placements per request that a search may try; successful searches hardly turn back
 
@@ -179,8 +181,8 @@ def stays(asked: Requests, trace: Trace, others: int) -> int:
 
     others: bytes that are not the program's, such as cuBLAS's workspaces.
     """
-    sizes = (-(-n // GRANULE) * GRANULE for n in trace.bytes[trace.alive_at_start].tolist())
-    return int(-(-others // GRANULE) * GRANULE + sum(sizes) - sum(n for n, _ in asked.initial))
+    sizes = (round_up(n, GRANULE) for n in trace.bytes[trace.alive_at_start].tolist())
+    return int(round_up(others, GRANULE) + sum(sizes) - sum(n for n, _ in asked.initial))
 
 
 def _hole(resting: Resting, limit: int) -> tuple[int, int]:

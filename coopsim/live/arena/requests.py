@@ -7,12 +7,13 @@ ours.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from coopsim.base.types import GRANULE
 from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
 from coopsim.live.plan import STAYS, Plan, Row
 from coopsim.study.validate.values import Value
 from coopsim.trace import Trace
+from coopsim.trace.alive import round_up
 
-GRANULE = 512  #: bytes; the arena pads requests to a multiple of this
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over
 
 
@@ -63,7 +64,7 @@ class _Simulation:
         self._plan, self._found = plan, Requests()
         self._creates, self._temporaries = trace.creates.rows(), trace.temporaries.rows()
         self._codes = trace.requests.rows()
-        self._storages = [_Tracked(_round_up(n)) for n in trace.bytes.tolist()]
+        self._storages = [_Tracked(round_up(n, GRANULE)) for n in trace.bytes.tolist()]
         for tracked, there in zip(self._storages, trace.alive_at_start.tolist(), strict=True):
             if there and tracked.nbytes:
                 tracked.alive, tracked.block = True, _Block(-1, tracked.nbytes)
@@ -160,7 +161,7 @@ class _Simulation:
         inside: list[_Block | None] = []
         for code in codes:
             if code > 0:
-                inside.append(self._take(_round_up(code)))
+                inside.append(self._take(round_up(code, GRANULE)))
             elif -code <= len(creates):
                 s = creates[-code - 1]
                 if self._storages[s].nbytes:
@@ -199,7 +200,3 @@ class _Simulation:
             self._freed += 1
             block, tracked.block, tracked.alive = tracked.block, None, False
             self._give(block)
-
-
-def _round_up(nbytes: int) -> int:
-    return -(-nbytes // GRANULE) * GRANULE

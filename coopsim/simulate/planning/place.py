@@ -39,11 +39,13 @@ def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) 
         at = as_they_come(items, taken, budget)
         if at is None:
             at = as_they_come(items, taken, budget, high=items.end - items.start <= _BRIEF)
-        rest = np.flatnonzero(~lasting[n:])
-        if at is None and max(map(len, parts(items[rest])), default=0) <= _AT_ONCE:
-            at = _by_parts(items, lasting[n:], taken, budget)
-            if at is None:
-                at = _place(items, taken, budget)
+        if at is None:
+            rest = np.flatnonzero(~lasting[n:])
+            apart = [rest[part] for part in parts(items[rest])]
+            if max(map(len, apart), default=0) <= _AT_ONCE:
+                at = _by_parts(items, lasting[n:], apart, taken, budget)
+                if at is None:
+                    at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
@@ -52,10 +54,9 @@ def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> In
     return next((offset for offset in tries if height(items, offset) <= budget), None)
 
 
-def _by_parts(items: Items, lasting: s.Array, taken: s.Array, budget: int) -> Ints | None:
-    """What lasts first, one on the other as they come, then each part; equal parts are placed once."""
-    stay, rest = np.flatnonzero(lasting), np.flatnonzero(~lasting)
-    apart = [rest[part] for part in parts(items[rest])]
+def _by_parts(items: Items, lasting: s.Array, apart: list[Ints], taken: s.Array, budget: int) -> Ints | None:
+    """What lasts first, one on the other as they come, then each part, apart; equal parts are placed once."""
+    stay = np.flatnonzero(lasting)
     at = as_they_come(items[stay], taken, budget)
     if at is None:
         return None
