@@ -20,8 +20,8 @@ _PAGE = 20 << 20  #: bytes of a page of an expandable segment, by which the allo
 class CachingCap:
     """A cap on PyTorch's caching allocator during one step, by way of its per-process memory fraction.
 
-    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU, and no op can catch that it
-    found no memory (device.Ooms). If the program has set a lower fraction itself, that stays.
+    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU. If the program has set a
+    lower fraction itself, that stays.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,7 +42,6 @@ class CachingCap:
             if device.reserved() > self._limit + self._page:
                 torch.cuda.empty_cache()
             self._before = before
-            device.ooms().raises = True
             self._allow(self._limit)
 
     @property
@@ -72,7 +71,6 @@ class CachingCap:
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
-            device.ooms().raises = False
 
     end = lift
 

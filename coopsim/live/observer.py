@@ -151,6 +151,10 @@ class Observer:
         """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
+    def is_usual(self, device_type: str) -> bool:
+        """Whether ops compute as when the step began: else it would leave each to Python (settings.h)."""
+        return bool(self._lib.coopsim_is_usual(self._self, ctypes.c_int(device_type == "cpu")))
+
     def known(self) -> Iterator[int]:
         """The state of storages and calls, as numbers in the format of exchange.h, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0

@@ -179,8 +179,8 @@ class Attempts:
     """Runs the ops of one step, and those that make its values again.
 
     room: makes room where memory runs short. ooms: how often the allocator has found no memory, kept up to date. An
-    op may catch that error and go another way, which could give other bits: one written in Python, or any of PyTorch's
-    where no cap is applied (device.Ooms).
+    op written in Python may catch that error and go another way, which could give other bits; and any of PyTorch's
+    while a step is recorded without a budget (device.Ooms).
     """
 
     def __init__(self, room: Room, ooms: c_int64) -> None:

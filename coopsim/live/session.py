@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from coopsim.base import budget as amounts
 from coopsim.live import device, observer, refused
@@ -27,6 +27,7 @@ from coopsim.live.signatures import KnownSignatures
 from coopsim.live.state import Spilling
 from coopsim.live.step import Parts, Start, Step
 from coopsim.live.stored import StoredPlans
+from coopsim.live.streams import Streams
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy
 from coopsim.trace.schedule import Schedule
@@ -82,7 +83,7 @@ class TrainingSession:
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
         self.planning.offloading.memory_bytes = host_memory
-        self._lists = Parts()
+        self._lists, self._streams = Parts(), cast("Streams | None", None)
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -114,7 +115,7 @@ class TrainingSession:
         hard = not self._is_share and not self._tries
         start = Start(self.known.expected, candidates, self.known.signatures, hard=hard)
         self._running = step = Step(
-            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists
+            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists, self._streams
         )
         try:
             step.begin()
@@ -194,6 +195,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
+            self._streams = Streams() if self._device_type == "cuda" else None
             self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)

@@ -31,10 +31,6 @@ class Values:
         self.ooms, self.attempt = ooms, Attempts(room, ooms).run
         self._usual = settings.now()  # of the step's beginning
 
-    def are_settings_usual(self) -> bool:
-        """Whether ops compute as when the step began; else the observer must not follow (settings.py)."""
-        return settings.now() == self._usual
-
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.
 

@@ -21,12 +21,15 @@ struct Spec {
   caffe2::TypeMeta dtype;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int64_t offset = 0;
+  bool conjugate = false, negative = false;
   c10::SmallVector<int64_t, 5> sizes, strides;
 
   void become(const at::Tensor& tensor) {
     dtype = tensor.dtype();
     device = tensor.device();
     offset = tensor.storage_offset();
+    conjugate = tensor.is_conj();
+    negative = tensor.is_neg();
     sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
     strides.assign(tensor.strides().begin(), tensor.strides().end());
   }
@@ -34,7 +37,10 @@ struct Spec {
   // storage null: a tensor without bytes.
   at::Tensor on(StorageImpl* storage) const {
     if (!storage) return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
-    return tensor_on(StoragePtr::reclaim_copy(storage), dtype, sizes, strides, offset);
+    at::Tensor found = tensor_on(StoragePtr::reclaim_copy(storage), dtype, sizes, strides, offset);
+    if (conjugate) found._set_conj(true);
+    if (negative) found._set_neg(true);
+    return found;
   }
 };
 

@@ -94,6 +94,7 @@ Follower* coopsim_follower(const char* error, void* out_of_memory) {
 State* coopsim_state(Follower* follower) { return &follower->state; }
 Account* coopsim_account(Follower* follower) { return follower->account; }
 Callbacks* coopsim_callbacks(Follower* follower) { return &follower->callbacks; }
+int coopsim_is_usual(Follower* follower, int on_cpu) { return follower->is_usual(on_cpu != 0); }
 
 // From here on the mode on top of the stack is watched. 0: another one is.
 int coopsim_enter(Follower* follower) {
@@ -105,7 +106,7 @@ int coopsim_enter(Follower* follower) {
     table.real = interpreter.vtable_;
     interpreter.vtable_ = &table;  // and it stays: other threads may be inside
   }
-  follower->usual = settings();
+  for (const bool on_cpu : {false, true}) follower->usual[on_cpu] = settings(on_cpu);
   active = follower;
   mode_of_active = mode_on_top();
   return 1;
