@@ -89,7 +89,7 @@ def parts(
     signatures: Collection[Any] = (),
 ) -> Parts:
     """A step on the CPU, of which no op has run."""
-    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
+    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), None), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
     room = Room(residency, storages, spilled, limit, None, cap, hard=hard, spills=True)
     values = Values(residency, room, spilled, c_int64())
