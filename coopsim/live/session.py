@@ -97,6 +97,7 @@ class TrainingSession:
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
+        self._by_plan = True  # the latest step, if there was one
         _forget_in_forks(weakref.ref(self))
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -113,7 +114,9 @@ class TrainingSession:
         watcher = self._observer if not self._others_watch else None
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
-        start = Start(self.known.expected, candidates, self.known.signatures, hard=hard)
+        expected = self.known.expected
+        plans = any(one.plan is not None for one in (candidates if expected is None else [expected]))
+        start = Start(expected, candidates, self.known.signatures, hard=hard, trims=plans and not self._by_plan)
         self._running = step = Step(
             self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists, self._streams
         )
@@ -156,7 +159,7 @@ class TrainingSession:
             self.totals.add_peaks(*(peaks or step.peaks()))
 
     def _learn(self, step: Step) -> None:
-        self._failure = None
+        self._failure, self._by_plan = None, step.state.planned
         self.totals.step_ended(step.state)
         went_by = self._schedule_of(step)
         self._pace.ended(time.perf_counter_ns())

@@ -104,13 +104,15 @@ class Start:
     """How a step begins. expected: the signature that it is assumed to be of; None if its first ops have to tell.
 
     candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
-    hard: fail rather than exceed the budget.
+    hard: fail rather than exceed the budget. trims: the step before had no plan, and this one may have: give back the
+    memory that the allocator caches, whose blocks lie as that step needed them.
     """
 
     expected: Signature | None
     candidates: Sequence[Signature]
     signatures: Sequence[Signature]
     hard: bool
+    trims: bool
 
 
 class Step:
@@ -262,7 +264,7 @@ class Step:
             placed.begin()
             cap = ArenaCap(self._arena)
         elif self._device_type == "cuda" and limit is not None:
-            cap = CachingCap(limit)
+            cap = CachingCap(limit, trims=self._start.trims)
         if cap is not None:
             exits.callback(complete, cap.end)
         return cap
