@@ -18,7 +18,7 @@ from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
 from coopsim.live.device import LiveLedger
-from coopsim.live.host_time import timed
+from coopsim.live.host import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import changes_only, on_device

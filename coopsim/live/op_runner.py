@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from coopsim.live import device, refused
-from coopsim.live.host.copies import bytes_of
+from coopsim.live.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room

@@ -12,10 +12,9 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
+from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines, bytes_of
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.host.area import HostArea, LateEngines
-from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.record.observe import torch_private

@@ -16,9 +16,9 @@ from coopsim.live import device
 from coopsim.live.arena.hole import ArenaCap, Hole
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import TRAP, DoesNotFit, LiveError
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Drawn, Repeats, repeats
 from coopsim.live.residency import Residency
+from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
 
 _FOR_ROOM = 1 / 8  #: of the budget, what a step sends because of fragmentation before its cap is raised

@@ -15,12 +15,11 @@ from coopsim.base import budget as amounts
 from coopsim.live import device, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
-from coopsim.live.background import Background
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.host.hosting import Hosting
-from coopsim.live.host_time import ENOUGH, Pace, StepTime
+from coopsim.live.host import ENOUGH, Hosting, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
+from coopsim.live.make import Background
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures

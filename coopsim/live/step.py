@@ -24,7 +24,6 @@ from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Deciding, Following, Recording
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
@@ -33,6 +32,7 @@ from coopsim.live.planning import Planning
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
+from coopsim.live.spilled import Spilled
 from coopsim.live.state import Context, Spilling, State
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorages

@@ -112,7 +112,7 @@ class Streams:
         for stream in self.seen:
             self._wait_for_again(stream)
 
-    # -- copies (host/area.py, Engines) ------------------------------------------------------------------------------
+    # -- copies (copies.py, Engines) ------------------------------------------------------------------------------
 
     def begin(self, way: int, to: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
         """Begin a copy on an engine; return an event at its end. The host waits for neither."""

@@ -13,10 +13,10 @@ import torch
 
 from coopsim.live import settings
 from coopsim.live.errors import LiveError
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, clone
 from coopsim.live.room import Attempts, Room
+from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
