@@ -13,8 +13,6 @@
 #include "account.h"
 #include "calls.h"
 #include "cells.h"
-#include "errors.h"
-#include "settings.h"
 #include "sums.h"
 #include "table.h"
 
