@@ -95,7 +95,7 @@ class Observer:
     def engage(self, table: Any, at: int, known: list[int], observed: Any, ooms: ctypes.c_int64) -> None:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in the format of observer.cpp. observed: what Python does for the
+        known: the state of tracked storages and calls, in observer.cpp's format. observed: what Python does for the
         library, an observed.Observed. ooms: as Attempts takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
