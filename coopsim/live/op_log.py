@@ -164,7 +164,8 @@ class StepRecorder(Recorder):
             entry.stream = op.stream
             if not _can_run_again(func, op, operands, inputs, results):
                 op.peers = max(op.peers, 1)  # a trace has a way to say so: that it is a collective, if of one rank
-            self.writers.made(op.name, zip((t.untyped_storage() for t in found), results, strict=True))
+            made = zip(found, results, strict=True)
+            self.writers.made(op.name, ((tensor.untyped_storage(), s) for tensor, s in made if s in op.creates))
             self.writers.ran(number, zip(before, inputs, strict=True), op.mutates)
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated

@@ -26,6 +26,9 @@ _OVERWRITES = {
 _UNSUSPECTED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER_STATE)
 
 
+_Found = tuple[Callable[[], torch.UntypedStorage | None], tuple[int, ...]]  #: a storage while it lives, and contents
+
+
 class Writers:
     """Notes, while a step is recorded, what is written past the dispatcher.
 
@@ -39,7 +42,7 @@ class Writers:
         # By address of PyTorch's storage: those made in the step, those of zeros, and what was found at the latest use.
         self._made: dict[int, Storage] = {}
         self._zeros: set[int] = set()
-        self._found: dict[int, tuple[Callable[[], torch.UntypedStorage | None], tuple[int, ...]]] = {}
+        self._found: dict[int, _Found] = {}
         self._others: set[int] = set()  # of these, what was something else before the present op
         self._written: set[Storage] = set()  # which the op that made them does not make
         self._changed: dict[Storage, float] = {}  # before which op, by its number
@@ -58,7 +61,7 @@ class Writers:
                 self._zeros.discard(key)
                 if any(self._contents(storage)):
                     self.located(storage)
-            if self._is_other(key):
+            if (found := self._known(storage)) is not None and self._contents(storage) != found[1]:
                 self._others.add(key)
 
     def ran(
@@ -66,38 +69,36 @@ class Writers:
     ) -> None:
         """Note that the op of this number has used storages, and has changed some of them."""
         for storage, entry in used:
-            key = storage._cdata
-            if entry is None or (key not in self._found and (key in self._made or entry.role in _UNSUSPECTED)):
+            key, known = storage._cdata, self._known(storage) is not None
+            made = self._made.get(key) is entry  # else that one is gone, and this has its address
+            if entry is None or (not known and (made or entry.role in _UNSUSPECTED)):
                 continue
             if key in self._others:
                 self._changed[entry] = number
-            if key in self._others or key not in self._found or entry in changed:
+            if key in self._others or not known or entry in changed:
                 self._look(storage)
         self._others.clear()
 
     def made(self, name: str, results: Iterable[tuple[torch.UntypedStorage, Storage | None]]) -> None:
-        """Note what an op of this name has made."""
+        """Note what is new of what an op of this name has made."""
         made = {storage._cdata: entry for storage, entry in results if entry is not None}
         self._made |= made
-        for key in made:  # those that had these addresses are gone
-            self._zeros.discard(key)
-            self._found.pop(key, None)
+        self._zeros -= made.keys()  # those that had these addresses are gone
         if name.startswith(_ZEROS):
             self._zeros |= made.keys()
 
     def end(self, entry: Callable[[int], Storage | None]) -> None:
         """Look at what is left, as the step is over. entry: of a storage at an address."""
-        others = [entry(key) for key in self._found if self._is_other(key)]
+        there = [(storage, was) for alive, was in self._found.values() if (storage := alive()) is not None]
+        others = [entry(storage._cdata) for storage, was in there if self._contents(storage) != was]
         self._changed.update((found, math.inf) for found in others if found is not None)
 
     def _look(self, storage: torch.UntypedStorage) -> None:
         self._found[storage._cdata] = reference(storage), self._contents(storage)
 
-    def _is_other(self, key: int) -> bool:
-        """Whether a storage at an address has other contents than at its latest use; False if it is gone."""
-        found = self._found.get(key)
-        storage = found[0]() if found is not None else None
-        return found is not None and storage is not None and self._contents(storage) != found[1]
+    def _known(self, storage: torch.UntypedStorage) -> _Found | None:
+        found = self._found.get(storage._cdata)
+        return found if found is not None and found[0]() is storage else None
 
     def mark(self, recording: Recording) -> None:
         """Let no plan run an op again whose results, or operands, were written past the dispatcher after it had run.

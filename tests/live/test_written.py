@@ -38,6 +38,8 @@ def staged_alias(x, i):
 BUFFER = np.zeros((N, W), np.float32)
 OURS = torch.from_numpy(BUFFER)
 def buffer(x, i): BUFFER[:] = np.sin(np.arange(N * W).reshape(N, W) + i); return torch.cos(torch.exp(OURS))
+def given(x, i):
+    a = np.full((N, W), i, np.float32); t = torch.as_tensor(a); y = torch.exp(t * 0.1); a *= 2; return torch.cos(y) + t
 def conjugate(x, i):
     z = torch.complex(torch.sin(x), torch.cos(x))
     w = torch.bmm(z.conj().view(4, W, W), z.view(4, W, W)).reshape(N, W)
@@ -63,7 +65,7 @@ def same(name):
 """
 WAYS = [
     *("empty", "changed", "zeros", "zeros_changed", "untyped_storage", "storage", "data_ptr", "numpy", "to_dlpack"),
-    *("staged", "staged_view", "staged_alias", "buffer"),
+    *("staged", "staged_view", "staged_alias", "buffer", "given"),
 ]
 #: What a call has to name when it is run again: what bytes mean, and storages that no strided tensor has.
 NAMED = ["conjugate", "copied", "sparse", "quantized"]
