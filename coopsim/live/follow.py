@@ -113,10 +113,7 @@ class Follow:
             self.hand_over()
 
     def hand_over(self) -> bool:
-        """Let the observer go on, if there is one and it can. False if the plan cannot be followed any further.
-
-        Does nothing if it follows already: what Python knows is out of date then.
-        """
+        """Let the observer go on, if it can and does not already. False if the plan cannot be followed any further."""
         observed, here = self._observed, self.observed is None and not self.broken
         if observed is not None and here and observed.can_follow():
             self.observed = observed
@@ -184,9 +181,8 @@ class Follow:
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
-        for s, v in wanted:
-            if s in storages:  # else the program has let it go
-                _hold(storages[s], v)
+        for tracked, v in ((storages[s], v) for s, v in wanted if s in storages):  # others the program has let go
+            _hold(tracked, v)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:
@@ -257,9 +253,8 @@ class Follow:
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
             self._calls[row.entry.op] = call
-        for s, v in row.keep:
-            if s in storages:
-                _hold(storages[s], v)
+        for tracked, v in ((storages[s], v) for s, v in row.keep if s in storages):
+            _hold(tracked, v)
         return out
 
     def _act(self, action: Action) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from coopsim.simulate.options import ReplayOptions
 from coopsim.simulate.policies import Policy
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule
-
-if TYPE_CHECKING:
-    from coopsim.live.plan import Plan
 
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
@@ -197,6 +194,13 @@ def check(policy: Policy | str) -> None:
         raise CoopsimError(f"policy {policy.name} makes no plans, and only plans offload: take foresight-offline")
 
 
+class _Plan(Protocol):
+    """A plan.Plan."""
+
+    host_bytes: int
+    time: StepTime | None
+
+
 class Offloading:
     """What a session may use of the host. area: where what plans offload lies.
 
@@ -209,7 +213,7 @@ class Offloading:
         self.memory_bytes: int | None = None
         self.run_on("cpu")
         self._why_not = ""
-        self._latest: Plan | None = None  # plan that was adopted
+        self._latest: _Plan | None = None  # plan that was adopted
 
     def allow(self, asked: Hosting | None, why_not: str, policy: Policy | str) -> None:
         """Let plans offload, unless `why_not` says why not. CoopsimError if the policy makes no plans."""
@@ -228,7 +232,7 @@ class Offloading:
         """Bytes that a step without a plan may have on the host; None: no limit."""
         return None if self.memory_bytes is None else max(self.memory_bytes - self.area.nbytes, 0)
 
-    def reserve(self, plan: "Plan") -> bool:
+    def reserve(self, plan: _Plan) -> bool:
         """Reserve the memory that a plan copies to. If that cannot be, no later plan may offload: False."""
         nbytes, most = plan.host_bytes, self.hosting.memory_bytes if self.hosting is not None else 0
         if not nbytes:
@@ -243,7 +247,7 @@ class Offloading:
             self.hosting, self._why_not = None, why
         return not why
 
-    def adopt(self, plan: "Plan") -> None:
+    def adopt(self, plan: _Plan) -> None:
         """Note that steps of some signature go by this plan from now on."""
         self._latest = plan
 
