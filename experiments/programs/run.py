@@ -66,24 +66,26 @@ def measure(program: Mapping[str, Any], checkouts: Path) -> dict[str, object]:
         return {"outcome": "not run", "note": f"no checkout of {program['checkout']}"}
     with tempfile.TemporaryDirectory(prefix="programs-") as made:
         folder = Path(made)
-        (folder / "data").mkdir()
         if "checkout" in program:
             shutil.copytree(checkouts / program["checkout"], folder / "program", symlinks=True)
         else:
             (folder / "program").mkdir()
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        data = folder / ("program" if "data_at" in program else "") / program.get("data_at", "data")
+        data.mkdir(parents=True)
+        paths = [str(ROOT), *(str(folder / "program" / path) for path in program.get("paths", ()))]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
         environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HOME": str(folder / "cache")}
+
+        def filled(text: str) -> str:
+            return text.replace("{data}", str(data)).replace("{out}", str(folder / "out"))
+
         if "data" in program:
-            make = [sys.executable, "-m", "experiments.programs.made", program["data"], str(folder / "data")]
-            subprocess.run(make, check=True, env=environment | phantom.environment(CARD))  # noqa: S603
-        environment |= {key: _filled(value, folder) for key, value in program.get("variables", {}).items()}
-        command = shlex.split(_filled(program["command"], folder))
+            make = [sys.executable, "-m", "experiments.programs.made", program["data"], str(data)]
+            subprocess.run(make, check=True, env=environment | phantom.environment(CARD), cwd=folder)  # noqa: S603
+        environment |= {key: filled(value) for key, value in program.get("variables", {}).items()}
+        command = shlex.split(filled(program["command"]))
         at = folder / "program" / program.get("folder", "")
         return _rows(command, program, at, environment)
-
-
-def _filled(text: str, folder: Path) -> str:
-    return text.replace("{data}", str(folder / "data")).replace("{out}", str(folder / "out"))
 
 
 def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment: dict[str, str]) -> dict[str, object]:
