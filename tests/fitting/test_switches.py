@@ -110,6 +110,7 @@ from transformers import HfArgumentParser
 class Arguments:
     batch_size: int = 8
     grad_checkpointing: bool = False
+    bf16: bool | None = None
     opt: str = "adamw"
 HfArgumentParser(Arguments).parse_args_into_dataclasses(WORDS)
 ''',
@@ -184,6 +185,7 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
         assert options["grad_checkpointing"].value is False, kind
         assert options["grad_checkpointing"].is_switch
         assert options["opt"].value == "adamw"
+        assert "bf16" not in options or options["bf16"].is_switch
         if kind in ("argparse", "click"):
             assert options["opt"].choices == ("adamw", "adafactor")
             assert set(options["batch_size"].names) == {"-b", "--batch-size"}
@@ -206,6 +208,7 @@ def test_switches_that_are_off_are_turned_on() -> None:
     own = bench(
         Option(("--grad-checkpointing",), False, "no"),
         Option(("--remat",), True, "no"),
+        Option(("--gradient_checkpointing",), None, "perhaps"),
         Option(("--recompute-granularity",), None, "a", ("selective", "full")),
         Option(("--bf16",), False, "perhaps"),
         Option(("--dtype=",), "float32"),
@@ -214,6 +217,7 @@ def test_switches_that_are_off_are_turned_on() -> None:
     )
     assert [one.command[3:] for one in switches.recompute(own)] == [
         ("--grad-checkpointing",),
+        ("--gradient_checkpointing", "True"),
         ("--recompute-granularity", "full"),
         ("--recompute-granularity", "selective"),
     ]

@@ -19,10 +19,16 @@ def fails(*_):
     raise RuntimeError("Cannot access data pointer of Tensor")
 
 kinds.Kinds.at_peak = fails
-cycle = [torch.ones(1 << 18, device="cuda")]
-cycle.append(cycle)
-del cycle
-gc.collect(0)  # as the collector does by itself from time to time
+
+def cycle(n):
+    made = [torch.ones(n, device="cuda")]
+    made.append(made)
+
+cycle(1 << 19)
+gc.collect()  # which the script asks for
+cycle(1 << 18)
+gc.set_threshold(10, 1, 1)  # the collector runs by itself, of whatever generation
+kept = [[] for _ in range(100)]
 x = torch.ones(1 << 20, device="cuda")
 """
 
