@@ -172,6 +172,9 @@ class ScriptFigures:
         "[not known](../phantom-gpu.md#limits)",
         cautions=cautions.benchmarked,
     )
+    split_limit_mib: int = figure(
+        0, "`max_split_size_mb`, if `expandable_segments` is set, too; else 0", cautions=cautions.split_limit
+    )
     garbage_bytes: int = figure(
         0,
         "the most that Python's garbage collector, unasked, freed of the card at once: tensors in reference cycles",

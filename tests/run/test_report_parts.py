@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from coopsim.run import Report
-from coopsim.run.cautions import garbage
+from coopsim.run.cautions import garbage, split_limit
 from tests.live.command import called
 
 FAILS = """
@@ -56,3 +56,21 @@ def test_blocks_that_other_streams_hold_back_are_shown() -> None:
         str(report).splitlines()
     )
     assert "peak active" not in str(replace(report, peak_active_bytes=1 << 30))
+
+
+@pytest.mark.parametrize(("more", "unallocated"), [("", 0.0), (",max_split_size_mb:128", 0.49)])
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_limit_to_splitting_defeats_expandable_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, unallocated: float
+) -> None:
+    """What a large tensor leaves serves none below the limit, though it fits four of them."""
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", f"expandable_segments:True{more}")
+    script = tmp_path / "train.py"
+    make = 'torch.empty({} << 20, dtype=torch.uint8, device="cuda")'
+    script.write_text(
+        f"import torch\nx, y = {make.format(400)}, {make.format(20)}\ndel x\nz = [{make.format(100)} for _ in range(4)]\n"
+    )
+    report = json.loads(called("phantom", "run", "--json", "--", "python", str(script)).stdout)
+    assert report["reserved_but_unallocated"] == pytest.approx(unallocated, abs=0.02)
+    said = list(split_limit(SimpleNamespace(**report)))
+    assert [("max_split_size_mb:128" in line) for line in said] == [True] * bool(more)
