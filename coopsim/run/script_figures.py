@@ -163,7 +163,8 @@ class ScriptFigures:
     peak_by_kind: dict[str, int] = figure(
         dict,
         "what makes up the peak of allocated memory: `parameters`, `gradients`, `optimizer_state`, `module_buffers`, "
-        "`gathered_layers`, `buckets`, `activations`, `unused` (read by no step), `workspaces` (cuBLAS's), `other`",
+        "`optimizer_temporaries` (of its steps), `gathered_layers`, `buckets`, `activations`, `unused` (read by no "
+        "step), `workspaces` (cuBLAS's), `other`",
         rows=_by_kind,
     )
     benchmarked: bool = figure(

@@ -74,3 +74,24 @@ def test_a_limit_to_splitting_defeats_expandable_segments(
     assert report["reserved_but_unallocated"] == pytest.approx(unallocated, abs=0.02)
     said = list(split_limit(SimpleNamespace(**report)))
     assert [("max_split_size_mb:128" in line) for line in said] == [True] * bool(more)
+
+
+ADADELTA = """
+import torch
+model = torch.nn.Linear(4096, 4096).cuda()
+optimizer = torch.optim.Adadelta(model.parameters())
+for _ in range(2):
+    model(torch.randn(8, 4096, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_what_an_optimizer_makes_in_its_steps_is_a_kind(tmp_path: Path) -> None:
+    """Two copies of the parameters, a third of the peak."""
+    script = tmp_path / "train.py"
+    script.write_text(ADADELTA)
+    kinds = json.loads(called("phantom", "run", "--json", "--", "python", str(script)).stdout)["peak_by_kind"]
+    assert kinds["optimizer_temporaries"] == pytest.approx(2 * kinds["parameters"], rel=0.01)
+    assert kinds["other"] < 0.01 * sum(kinds.values())
