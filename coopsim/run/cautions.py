@@ -27,8 +27,8 @@ def split_limit(report: AnyReport) -> Iterator[str]:
     """The limit to splitting beside expandable segments, if a tenth of the reserved memory was not allocated."""
     if report.split_limit_mib and report.peak_allocated_bytes < 0.9 * report.peak_reserved_bytes:
         yield (
-            f"caution: with max_split_size_mb:{report.split_limit_mib}, smaller tensors take no part of a free block of "
-            "that size or more, and expandable segments, which join free blocks, grow instead: leave it out"
+            f"caution: with max_split_size_mb:{report.split_limit_mib}, smaller tensors take no part of a free block "
+            "of that size or more, and expandable segments, which join free blocks, grow instead: leave it out"
         )
 
 

@@ -199,8 +199,13 @@ def speech(folder: Path) -> None:
     """A Whisper of Hugging Face's, of 6 and 6 layers of width 512, with sound and texts, and a metric."""
     import wave
 
-    from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration, WhisperProcessor
-    from transformers import WhisperTokenizerFast
+    from transformers import (
+        WhisperConfig,
+        WhisperFeatureExtractor,
+        WhisperForConditionalGeneration,
+        WhisperProcessor,
+        WhisperTokenizerFast,
+    )
 
     metric(folder)
     tokenizer(folder)
@@ -243,7 +248,7 @@ def cora(folder: Path) -> None:
 
 
 def torchtune(folder: Path) -> None:
-    """What torchtune reads: a configuration, a Llama of 8 layers of width 1024, SentencePiece's tokenizer, a data set."""
+    """What torchtune reads: a configuration, a Llama of 8 layers of width 1024, a tokenizer, a data set."""
     import sentencepiece
     import torch
     import yaml
@@ -320,8 +325,10 @@ def texts_of_json(folder: Path) -> None:
 
 MADE: dict[str, Callable[[Path], None]] = {
     one.__name__: one
-    for one in (tokens, texts, dialogues, images, boxes, tokenizer, llama, pythia, nanochat)
-    + (labelled, sentences, speech, cora, torchtune, texts_of_json, deepspeed)
+    for one in (
+        *(tokens, texts, dialogues, images, boxes, tokenizer, llama, pythia, nanochat, labelled, sentences, speech),
+        *(cora, torchtune, texts_of_json, deepspeed),
+    )
 }
 
 if __name__ == "__main__":  # a process of its own, as some import PyTorch

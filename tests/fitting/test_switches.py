@@ -213,6 +213,7 @@ def test_switches_that_are_off_are_turned_on() -> None:
         Option(("--bf16",), False, "perhaps"),
         Option(("--dtype=",), "float32"),
         Option(("--precision",), "bf16-true"),
+        Option(("--preserve_input_precision",), False, "no"),
         Option(("--compile",), False, "no"),
     )
     assert [one.command[3:] for one in switches.recompute(own)] == [

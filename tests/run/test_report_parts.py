@@ -66,10 +66,9 @@ def test_a_limit_to_splitting_defeats_expandable_segments(
     """What a large tensor leaves serves none below the limit, though it fits four of them."""
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", f"expandable_segments:True{more}")
     script = tmp_path / "train.py"
-    make = 'torch.empty({} << 20, dtype=torch.uint8, device="cuda")'
-    script.write_text(
-        f"import torch\nx, y = {make.format(400)}, {make.format(20)}\ndel x\nz = [{make.format(100)} for _ in range(4)]\n"
-    )
+    make = 'torch.empty({} << 20, dtype=torch.uint8, device="cuda")'.format
+    rows = f"x, y = {make(400)}, {make(20)}", "del x", f"z = [{make(100)} for _ in range(4)]"
+    script.write_text("\n".join(("import torch", *rows)))
     report = json.loads(called("phantom", "run", "--json", "--", "python", str(script)).stdout)
     assert report["reserved_but_unallocated"] == pytest.approx(unallocated, abs=0.02)
     said = list(split_limit(SimpleNamespace(**report)))

@@ -66,6 +66,7 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
     text = f"batches of {part}, {times} per step (numbers change)"
     start = batch.template or bench.script.command
     if (options := _options(batch, given)) is not None:
+        text = f"batches of {part}, {times} per step, by options of the program (numbers change)"
         command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
         changes = Changes(printed=(f"batches of {part}",))
         remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)

@@ -12,8 +12,7 @@ from coopsim.run.process import ProcessReport
 _DRIVERS = "cudaMallocAsync"
 _CONF = "PYTORCH_CUDA_ALLOC_CONF"
 _FOREIGN = (
-    f"{_CONF} asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked "
-    "at: leave it out"
+    f"{_CONF} asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked at: leave it out"
 )
 _fractions: dict[int, float] = {}
 
