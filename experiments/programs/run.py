@@ -108,7 +108,7 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
     if found["outcome"] != "ok" or not program.get("fit", True):
         return row
     memory = int(found["peak_device_bytes"] * SHARE) >> 20
-    words = ["fit", "--json", "--gpu", CARD, "--memory", f"{memory}MiB", *steps]
+    words = ["fit", "--json", "--time", "30m", "--gpu", CARD, "--memory", f"{memory}MiB", *steps]
     text, said = _coopsim([*words, "--", *command], at, environment, search=True)
     row |= {"memory": memory << 20} | _times(said)
     if not text.strip():
