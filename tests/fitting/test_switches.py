@@ -194,12 +194,12 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
 
 def bench(*options: Option, given: Given | None = None) -> Bench:
     """A script with these options, and a model in float32 of which nothing is known."""
-    report = SimpleNamespace(compiled_graphs=0, context_bytes=0, peak_by_kind={})
+    report = SimpleNamespace(compiled_graphs=0, context_bytes=0, peak_by_kind={}, ranks=())
     model = SimpleNamespace(half=False, autocast=False, name="", levels=(), keeps=False)
     adam = SimpleNamespace(type="AdamW", state_bytes=100)
     survey: Any = SimpleNamespace(
         report=report, models=[model], model=model, options=options, optimizers=[adam], needs_bytes=1 << 40,
-        given=given or Given(options=BatchOptions.find(options)),
+        given=given or Given(options=BatchOptions.find(options)), trainer=False, adds_up=False,
     )  # fmt: skip
     return Bench(Trials(Script(("train.py", "--lr", "1"), card="rtx-3060"), Runs(lambda _: None)), survey)
 
@@ -248,6 +248,15 @@ def test_options_are_combined_in_one_command_and_come_first() -> None:
     lines = replace(first, options=(), same_numbers=True, lines=("model.half()",))
     nowhere = replace(lines, placed=False)
     assert sorted((nowhere, lines, half), key=lambda remedy: remedy.order) == [half, lines, nowhere]
+
+
+def test_a_whole_batch_that_is_unset_is_not_made_up_for_several_ranks() -> None:
+    """Ranks of tensor parallelism share a batch, those of data parallelism do not."""
+    own = bench(Option(("--micro-batch-size",), 8), Option(("--global-batch-size",), None))
+    batch = Batch((), 8, own.survey.given)
+    assert microbatches.proposal(own, batch, 2).command[3:] == ("--micro-batch-size", "2", "--global-batch-size", "8")
+    own.survey.report.ranks = (object(), object())
+    assert "--global-batch-size" not in microbatches.proposal(own, batch, 2).command
 
 
 SCRIPT = """
