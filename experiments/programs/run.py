@@ -208,8 +208,9 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
             lines.append(f"| {name} | fails: {row['note'] or row['outcome']} | | | | |")
             continue
         other = int(row["other"]) / int(row["peak_allocated"])
-        own = f"`{row['own']}` after {row['own_s']} s" if row["own"] else "none"
-        same = f"{row['same']} after {row['same_s']} s" if row["same"] else "" if row["own"] else "none"
+        none = "none" if row["memory"] else "not searched"
+        own = f"`{row['own']}` after {row['own_s']} s" if row["own"] else none
+        same = f"{row['same']} after {row['same_s']} s" if row["same"] else "" if row["own"] else none
         peak = human(int(row["peak_allocated"]))
         lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {own} | {same} |")
     return "\n".join(lines)
