@@ -349,3 +349,26 @@ def test_an_optimizer_is_spelled_as_the_program_spells_it(value: str, wanted: st
     own = bench(Option(("--optimizer",), value))
     own.survey.optimizers[0].state_bytes = 1 << 50
     assert [one.command[3:] for one in switches.optimizer(own)] == [("--optimizer", wanted)]
+
+
+TRAINED = """
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.inside.batches import Batches
+
+watch = Batches(Changes())
+from transformers import Trainer, TrainingArguments
+
+trainer = object.__new__(Trainer)
+trainer.args = TrainingArguments("out", per_device_train_batch_size=16)
+TrainingArguments("out")  # as libraries make some for themselves
+try:
+    trainer.train()
+except AttributeError:
+    pass
+answer(watch.found()["arguments"]["batch"])
+"""
+
+
+@pytest.mark.slow
+def test_the_arguments_are_those_of_the_trainer_that_trains(on_phantom: Runner) -> None:
+    assert on_phantom(TRAINED) == 16
