@@ -121,8 +121,8 @@ class Batches:
         loaders = [about for made, about in self._loaders.items() if made in self._training]
         once = {tuple(about.items()): about for about in loaders}
         trained = [about for made, about in self._arguments if made is self._trained]  # a library may make others
-        arguments = (trained or [about for _, about in self._arguments] or [None])[-1]
-        return {"arguments": arguments, "loaders": list(once.values()), "adds_up": self._adds_up}
+        of_all = trained or [about for _, about in self._arguments]
+        return {"arguments": of_all[-1] if of_all else None, "loaders": list(once.values()), "adds_up": self._adds_up}
 
 
 def _place(made: Any) -> dict[str, Any]:
