@@ -1,8 +1,8 @@
 """Watch the program's own parsers of arguments: which options there are, and what they are in this run.
 
 Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
-those of click and typer, settings of Hydra, and of OmegaConf, that words `name=value` change (torchtune), and globals of
-the main module that a file of the user's sets by words `--name=value`.
+those of click and typer, settings of Hydra, those of OmegaConf that words `name=value` change (torchtune), and globals
+of the main module that a file of the user's sets by words `--name=value`.
 """
 
 import ast
