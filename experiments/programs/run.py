@@ -226,7 +226,11 @@ def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:
     if "parameters" not in program:
         return "not known"
     per_parameter = {"parameters": program.get("bytes", 4), "optimizer_state": program["optimizer"]}
-    found = {kind: int(row[kind]) / program["parameters"] for kind in per_parameter}
+    count = {
+        "parameters": program["parameters"],
+        "optimizer_state": program["parameters"] - program.get("untrained", 0),
+    }
+    found = {kind: int(row[kind]) / count[kind] for kind in per_parameter}
     off = [found[kind] / expected - 1 for kind, expected in per_parameter.items() if expected]
     return "equal" if all(abs(part) < _EQUAL for part in off) else ", ".join(f"{part:+.1%}" for part in off)
 
