@@ -9,7 +9,7 @@ from coopsim.base.types import Outcome
 from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import Band, Series, bands, series
 from coopsim.study.figures.choice import PolicyChoice
-from coopsim.study.figures.counts import Count
+from coopsim.study.figures.lines import Count
 from coopsim.study.grouping import grouping
 
 if TYPE_CHECKING:

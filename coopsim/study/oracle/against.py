@@ -11,9 +11,9 @@ from coopsim.simulate.allocators.caching.conf import parse
 from coopsim.simulate.allocators.caching.driver import CUDA
 from coopsim.simulate.allocators.caching.trial import smallest
 from coopsim.simulate.allocators.caching.version import find
+from coopsim.study.oracle.build import Oracle
 from coopsim.study.oracle.gpu import Gpu
 from coopsim.study.oracle.recording import OracleRecording, RecordedCard
-from coopsim.study.oracle.run import Oracle
 from coopsim.trace.requests import Requests
 
 #: What a statistics line names, and what it is for people.

@@ -20,9 +20,8 @@ from coopsim.simulate.timeline.work import TaskKind
 from coopsim.study import figures, tables
 from coopsim.study.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
 from coopsim.study.figures.bands import Series, bands, series
-from coopsim.study.figures.cells import FREE, RECOMPUTED, cells, largest_stretch
 from coopsim.study.figures.copies import copies
-from coopsim.study.figures.residences import ROLES, Residences, residences
+from coopsim.study.figures.residences import FREE, RECOMPUTED, ROLES, Residences, cells, largest_stretch, residences
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 from coopsim.trace.synth import make

@@ -11,9 +11,8 @@ from coopsim.base.types import Role
 from coopsim.simulate import policies
 from coopsim.simulate.replay import replay
 from coopsim.study.optimum import Problem, gap, highs, needs, problem_of, solve
-from coopsim.study.optimum.bounds import knapsacks
-from coopsim.study.optimum.late import schedules
 from coopsim.study.optimum.moment import Cut, cut, least, moments
+from coopsim.study.optimum.solve import knapsacks, schedules
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from tests.conftest import ROOT

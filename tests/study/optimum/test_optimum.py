@@ -14,8 +14,8 @@ from coopsim.cli.gap import describe
 from coopsim.simulate import policies
 from coopsim.simulate.replay import replay
 from coopsim.study.optimum import gap, highs, needs, problem_of, solve
-from coopsim.study.optimum.bounds import knapsacks
 from coopsim.study.optimum.gap import runs_of
+from coopsim.study.optimum.solve import knapsacks
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
