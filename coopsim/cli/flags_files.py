@@ -4,7 +4,7 @@ import argparse
 
 from coopsim.base.types import NEWEST_TORCH
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, natural, positive
+from coopsim.cli.flags_shared import OF_TORCH, natural, positive
 
 
 def import_(p: argparse.ArgumentParser) -> None:

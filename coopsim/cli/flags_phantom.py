@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from coopsim.base.option import Excluded, add, option, positive
 from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.values import span
+from coopsim.cli.flags_shared import span
 
 VERB = "phantom run"
 _SEVERAL = Excluded("ranks", lambda ranks: ranks is not None and not ranks.isdecimal(), "--ranks of several")

@@ -4,7 +4,7 @@ import argparse
 
 from coopsim.base.types import CostModel
 from coopsim.cli import flags_shared, grid
-from coopsim.cli.values import OF_TORCH, natural, positive
+from coopsim.cli.flags_shared import OF_TORCH, natural, positive
 
 COST_MODELS = tuple(str(model) for model in CostModel)
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (GB: 10^9 bytes), 123456B, or 60%% of the peak without eviction"

@@ -6,7 +6,7 @@ from coopsim.base import option
 from coopsim.base.capture_options import CaptureOptions
 from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.values import duration, positive
+from coopsim.cli.flags_shared import duration, positive
 
 
 def capture(p: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.base.types import CoopsimError
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, positive, positives
+from coopsim.cli.flags_shared import OF_TORCH, positive, positives
 
 if TYPE_CHECKING:
     from pathlib import Path

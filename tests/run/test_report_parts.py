@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from coopsim.run import Report
-from coopsim.run.cautions import garbage
+from coopsim.run.script_figures import garbage
 from tests.live.command import called
 
 FAILS = """

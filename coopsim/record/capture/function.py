@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from coopsim.base.errors import CaptureError
 from coopsim.cards import profiles
 from coopsim.phantom import CARD, here
 from coopsim.record.capture import parent, target
 from coopsim.record.capture.job import Job
-from coopsim.record.observe.errors import CaptureError
 
 #: What only a child of its own can be given, and who decides of it here.
 _ELSEWHERE = {

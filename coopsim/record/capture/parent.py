@@ -14,11 +14,11 @@ from typing import IO
 from coopsim import phantom
 from coopsim.base import files
 from coopsim.base.capture_options import CaptureOptions
+from coopsim.base.errors import CaptureError, CaptureOutOfMemory
 from coopsim.base.option import checked, declared
 from coopsim.base.types import CoopsimError
 from coopsim.record.capture import models, target
 from coopsim.record.capture.job import Job
-from coopsim.record.observe.errors import CaptureError, CaptureOutOfMemory
 
 _CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}

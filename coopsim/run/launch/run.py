@@ -5,8 +5,8 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coopsim.base.errors import CaptureError
 from coopsim.base.run_options import InProcess
-from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.launch import failures, longer, start
 from coopsim.run.launch.start import Running

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.run.launch.start import RanProgram, Running, outputs, reports, say, variables
 from coopsim.run.ranks import launcher, processes, world
 from coopsim.run.script import Script

@@ -3,20 +3,21 @@
 from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.blocks import (
+    free_block,
     is_split,
     link_before,
     lower_bound,
     new_block,
     remove_at,
+    wait_free,
 )
 from coopsim.simulate.allocators.caching.device import cuda_malloc
 from coopsim.simulate.allocators.caching.events import defer, process_events, record_events
 from coopsim.simulate.allocators.caching.expandable import expand
-from coopsim.simulate.allocators.caching.free import free_block, wait_free
 from coopsim.simulate.allocators.caching.pools import serving_pool
 from coopsim.simulate.allocators.caching.release import collect_garbage, release_available, release_cached
 from coopsim.simulate.allocators.caching.rounding import pool_of, round_size, segment_size
-from coopsim.simulate.allocators.caching.statistics import count, count_of_pool
+from coopsim.simulate.allocators.caching.state import count, count_of_pool
 from coopsim.simulate.kernel.jit import inlined, kernel
 
 REJECTED = -2  # throw_on_cudamalloc_oom: counted apart from other failures
