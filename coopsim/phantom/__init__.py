@@ -56,7 +56,7 @@ def environment(
 
     `total_bytes` is the card's memory, its own by default. Without `limit` programs are told so, but memory does not
     run out there. A process sees `devices` such cards, and is meant to use one of them, as a rank does. `workspaces`
-    says what cuDNN asks for (workspaces.py). Compiles the libraries at first use. Raises PhantomError if that is not
+    says what cuDNN asks for. Compiles the libraries at first use. Raises PhantomError if that is not
     possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card

@@ -12,7 +12,7 @@ from coopsim.base.capture_options import CaptureOptions
 from coopsim.base.option import Excluded, add, check_exclusions, declared, given, option, takes
 from coopsim.base.run_options import InProcess, RunOptions
 from coopsim.base.types import CoopsimError
-from coopsim.cli.flags_scripts import PhantomRun
+from coopsim.cli.flags_phantom import PhantomRun
 from coopsim.record.capture import Job
 from coopsim.run import Script
 from coopsim.run.task import Task

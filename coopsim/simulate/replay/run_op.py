@@ -3,13 +3,14 @@
 from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
+from coopsim.simulate.replay.copies_by_plan import copy_by_plan
 from coopsim.simulate.replay.evict import allocate, drop
 from coopsim.simulate.replay.evicted_sets import hand_on_node
 from coopsim.simulate.replay.host import discard, fetch, is_back, offloads, wait_for_inputs
 from coopsim.simulate.replay.loss import is_needed, leave_evicted
 from coopsim.simulate.replay.loss_cache import invalidate
 from coopsim.simulate.replay.memory import assign, log, log_in, pin, tell_used
-from coopsim.simulate.replay.plan import copy_by_plan, follows_plan, leaves
+from coopsim.simulate.replay.plan import follows_plan, leaves
 from coopsim.simulate.replay.release import try_banish
 
 

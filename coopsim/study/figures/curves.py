@@ -1,26 +1,37 @@
 """The curves of a sweep's table in one panel per trace: lines, shades, marks, and what the legend says of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopsim.base.types import Outcome
 from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import Band, Series, bands, series
 from coopsim.study.figures.choice import PolicyChoice
-from coopsim.study.figures.lines import Count
 from coopsim.study.grouping import grouping
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (8, 2)), (0, (2, 2)))
 _NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
 _SPREAD = "shade"
 _SPREADS = {"range": "least to greatest of the band", "std": "mean ± standard deviation of the band"}
+_FARTHER = (1.0, 2.0, 3.0)  # of a count from its marker, the nearest first
 _SHADE = 0.18  #: how opaque it is
+
+
+class Count(NamedTuple):
+    """`2/3` at a point of the axes, in the colour of its curve."""
+
+    ax: "Axes"
+    x: float
+    y: float
+    text: str
+    color: str
 
 
 class Curves:
@@ -169,3 +180,46 @@ def _row_pt() -> float:
     import matplotlib as mpl
 
     return 1.35 * float(mpl.rcParams["lines.markersize"])
+
+
+def write_counts(figure: "Figure", counts: Sequence[Count]) -> None:
+    """Write each where it lies on no other, no marker and no edge; those for which there is no such place are left out:
+    their markers are hollow. To be called when the figure is laid out."""
+    from matplotlib.patheffects import withStroke
+    from matplotlib.transforms import Bbox
+
+    taken: dict[Any, list[Any]] = {}
+    for ax in {count.ax for count in counts}:
+        at = [line.get_transform().transform(line.get_xydata()) for line in ax.lines if line.get_marker() != "None"]
+        half = 0.6 * max((line.get_markersize() for line in ax.lines), default=0) * figure.dpi / 72
+        taken[ax] = [Bbox([[x - half, y - half], [x + half, y + half]]) for points in at for x, y in points]
+    for count in counts:
+        text = count.ax.annotate(
+            count.text,
+            (count.x, count.y),
+            xytext=(0, 0),
+            textcoords="offset points",
+            color=count.color,
+            fontsize="x-small",
+            zorder=4,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+        )
+        size = float(text.get_fontsize())
+        for across, up, side, edge in _places():
+            text.set(position=(across * size, up * size), ha=side, va=edge)
+            box = text.get_window_extent()
+            inside = count.ax.get_window_extent().padded(1)
+            is_in = inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1)
+            if is_in and not any(box.overlaps(other) for other in taken[count.ax]):
+                taken[count.ax].append(box)
+                break
+        else:
+            text.remove()
+
+
+def _places() -> Iterator[tuple[float, float, str, str]]:
+    """Offsets in units of the font's size, and how the text is aligned there, the best first."""
+    for far in _FARTHER:
+        yield from ((0.6 * far, 0.5 * far, "left", "bottom"), (0.6 * far, -0.5 * far, "left", "top"))
+        yield from ((-0.6 * far, 0.5 * far, "right", "bottom"), (-0.6 * far, -0.5 * far, "right", "top"))
+        yield from ((0.0, 0.7 * far, "center", "bottom"), (0.0, -0.7 * far, "center", "top"))

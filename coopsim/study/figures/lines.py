@@ -1,16 +1,16 @@
 """Curves against the memory ratio: overhead, fragmentation rate, search. A point is a band of neighbouring budgets."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from coopsim.base.errors import unknown
 from coopsim.base.types import CoopsimError
 from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import check
 from coopsim.study.figures.choice import ALL, PolicyChoice
-from coopsim.study.figures.curves import Curves
+from coopsim.study.figures.curves import Curves, write_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _RATIO = "memory ratio (% of peak without eviction)"
 _OVERVIEW = ("overhead", "fragmentation", "search")
 _FEW = 3  #: traces, to each of which an overview gives a row
-_FARTHER = (1.0, 2.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _into(axes: "Sequence[Axes]", curves: Curves, quantity: Quantity) -> "Figure
     axes[0].legend(handles=curves.handles())
     figure: Any = axes[0].get_figure(root=True)
     figure.draw_without_rendering()
-    write(figure, curves.counts)
+    write_counts(figure, curves.counts)
     return figure  # type: ignore[no-any-return]
 
 
@@ -172,7 +171,7 @@ def _ends(figure: "Figure", curves: Curves, size: style.Size, more: str, *, shar
     style.add_legend(figure, curves.handles(), place, grow="whole_width_in" not in style.size(size))
     style.finish(figure, size)
     if counted:
-        write(figure, curves.counts)
+        write_counts(figure, curves.counts)
 
 
 def _positive(values: "pd.Series[float]") -> "pd.Series[float]":
@@ -186,56 +185,3 @@ def _panels(rows: int, columns: int, size: style.Size, crosses_pt: float) -> "tu
     width = s["width_in"] * (1 if columns == 1 else 0.95 * columns)
     figure = style.figure(size, width, (s["height_in"] + crosses_pt / 72) * rows)
     return figure, figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-
-
-class Count(NamedTuple):
-    """`2/3` at a point of the axes, in the colour of its curve."""
-
-    ax: "Axes"
-    x: float
-    y: float
-    text: str
-    color: str
-
-
-def write(figure: "Figure", counts: Sequence[Count]) -> None:
-    """Write each where it lies on no other, no marker and no edge; those for which there is no such place are left out:
-    their markers are hollow. To be called when the figure is laid out."""
-    from matplotlib.patheffects import withStroke
-    from matplotlib.transforms import Bbox
-
-    taken: dict[Any, list[Any]] = {}
-    for ax in {count.ax for count in counts}:
-        at = [line.get_transform().transform(line.get_xydata()) for line in ax.lines if line.get_marker() != "None"]
-        half = 0.6 * max((line.get_markersize() for line in ax.lines), default=0) * figure.dpi / 72
-        taken[ax] = [Bbox([[x - half, y - half], [x + half, y + half]]) for points in at for x, y in points]
-    for count in counts:
-        text = count.ax.annotate(
-            count.text,
-            (count.x, count.y),
-            xytext=(0, 0),
-            textcoords="offset points",
-            color=count.color,
-            fontsize="x-small",
-            zorder=4,
-            path_effects=[withStroke(linewidth=2, foreground="white")],
-        )
-        size = float(text.get_fontsize())
-        for across, up, side, edge in _places():
-            text.set(position=(across * size, up * size), ha=side, va=edge)
-            box = text.get_window_extent()
-            inside = count.ax.get_window_extent().padded(1)
-            is_in = inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1)
-            if is_in and not any(box.overlaps(other) for other in taken[count.ax]):
-                taken[count.ax].append(box)
-                break
-        else:
-            text.remove()
-
-
-def _places() -> Iterator[tuple[float, float, str, str]]:
-    """Offsets in units of the font's size, and how the text is aligned there, the best first."""
-    for far in _FARTHER:
-        yield from ((0.6 * far, 0.5 * far, "left", "bottom"), (0.6 * far, -0.5 * far, "left", "top"))
-        yield from ((-0.6 * far, 0.5 * far, "right", "bottom"), (-0.6 * far, -0.5 * far, "right", "top"))
-        yield from ((0.0, 0.7 * far, "center", "bottom"), (0.0, -0.7 * far, "center", "top"))

@@ -16,53 +16,17 @@ from coopsim.base import budget, files
 from coopsim.base.errors import of_type, several, whole
 from coopsim.base.files import replacing
 from coopsim.base.progress import note, progress
-from coopsim.base.text import count, human
+from coopsim.base.text import count
 from coopsim.base.types import CostModel, RandomOps
 from coopsim.simulate import policies
 from coopsim.simulate.kernel.jit import note_if_cold
 from coopsim.simulate.options import ReplayOptions
 from coopsim.study.figures import page_data
 from coopsim.trace import Trace
-from coopsim.trace.measure import info
 from coopsim.trace.named import load_all
 
 POLICIES, BUDGETS = "dtr-oneflow,dte-oneflow,coop", "100%:30%:10%"
 _DEFAULT = ReplayOptions()
-_SETTINGS = ("batch", "sequence", "optimizer", "precision", "amp", "attention")
-_ORIGIN = ("source", "command", "device", "cost_source", "temporaries")
-
-
-def facts(trace: "Trace") -> dict[str, Any]:
-    """`label` and `title` of the trace, and lists of (name, text): `facts` first, `provenance` for who wants it."""
-    found = info(trace)
-    header = found["header"]
-    steps, at_start = found["steps"], found["bytes_at_start"]
-    phases = ", ".join(f"{n} {phase}" for phase, n in found["ops_by_phase"].items())
-    known = {**header, **({"precision": trace.precision} if trace.precision else {})}
-    settings = [(name, str(known[name])) for name in _SETTINGS if name in known]
-    roles = ", ".join(f"{role.replace('_', ' ')} {human(n)}" for role, n in found["bytes_by_role"].items())
-    versions = header.get("versions")
-    versions = versions.items() if isinstance(versions, dict) else ()
-    cautions = header.get("approximations", ())
-    return {
-        "label": trace.label,
-        "title": str(header.get("title", "")),
-        "facts": [
-            *settings,
-            ("ops", f"{found['ops']} ({phases})" + (f" in {steps} steps" if steps > 1 else "")),
-            ("storages", f"{found['storages']}, {human(at_start)} there at the start"),
-            ("peak without eviction", human(found["peak_bytes_rounded"])),
-            ("cost", f"{found['base_cost_ns'] / 1e6:.1f} ms per recording, {found['flops'] / 1e12:.2f} TFLOP"),
-        ],
-        "provenance": [
-            ("hash", found["content_hash"]),
-            ("recorded with", ", ".join(f"{name} {version}" for name, version in versions) or "unknown"),
-            *((name.replace("_", " "), str(header[name])) for name in _ORIGIN if name in header),
-            ("made, by role", roles),
-            ("in place, random", f"{found['in_place_ops']} ops in place, {found['random_ops']} random"),
-            *(("caution", str(text)) for text in cautions),
-        ],
-    }
 
 
 _SCRIPTS = ("format", "dom", "data", "charts", "view", "map", "axes", "input", "tables", "app")
