@@ -11,7 +11,7 @@ from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.simulate.kernel import codes
 
 if TYPE_CHECKING:
-    from coopsim.simulate.allocators.caching.serve import CachingMemory
+    from coopsim.simulate.allocators.caching.memory import CachingMemory
 
 
 #: Where cudaMalloc puts segments, if nothing is said: as the stand-in does beneath the real allocator
@@ -49,7 +49,7 @@ class CudaCaching(Allocator):
 
     def memory(self, total_bytes: int, values: int) -> "CachingMemory":
         """Segments and blocks of its own."""
-        from coopsim.simulate.allocators.caching.serve import CachingMemory
+        from coopsim.simulate.allocators.caching.memory import CachingMemory
 
         return CachingMemory(self.torch, self.conf, self.driver, total_bytes, values)
 

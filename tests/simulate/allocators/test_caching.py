@@ -81,7 +81,7 @@ def test_interpreted_is_the_same() -> None:
 
 
 def test_small_arrays_are_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coopsim.simulate.allocators.caching.serve import CachingMemory
+    from coopsim.simulate.allocators.caching.memory import CachingMemory
 
     wanted = digest(in_caching(make("synth:tree:4"), "coop", 0.6))
     begin = CachingMemory.__init__

@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from coopsim.record.capture.models import _gpt
 from coopsim.record.capture.models._model import Model
-from coopsim.record.capture.models._texts import DROPOUT, build_gpt
 
 SEQUENCE = 512
 PARAMETERS = 124_439_808  # of the released gpt2, the head's weight tied to the word embeddings
@@ -15,8 +15,8 @@ MODEL = Model(
     source="Radford et al. 2019 (model); batch 8 of 512 tokens as in Coop's scripts of 2023, whose GPT-2 is smaller "
     "(6 layers of 384)",
     build=partial(
-        build_gpt, sequence=SEQUENCE, parameters=PARAMETERS, n_layer=12, n_embd=768, n_head=12, n_positions=1024
+        _gpt.build, sequence=SEQUENCE, parameters=PARAMETERS, n_layer=12, n_embd=768, n_head=12, n_positions=1024
     ),
     attention="eager",
-    details={"sequence": SEQUENCE, "dropout": DROPOUT},
+    details={"sequence": SEQUENCE, "dropout": _gpt.DROPOUT},
 )
