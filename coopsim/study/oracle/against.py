@@ -8,7 +8,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.simulate.allocators import DRIVER
 from coopsim.simulate.allocators.caching import case
 from coopsim.simulate.allocators.caching.conf import parse
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.simulate.allocators.caching.trial import smallest
 from coopsim.simulate.allocators.caching.version import find
 from coopsim.study.oracle.build import Oracle

@@ -47,7 +47,7 @@ G_COLUMNS = 6
 D_ADDRESS, D_BYTES, D_CHUNK, D_CHUNK_BYTES, D_MADE = range(5)
 D_COLUMNS = 5
 
-# Where the device puts ranges (driver.py).
+# Where the device puts ranges (device.py).
 FIRST_FIT, CUDA = range(2)
 
 # L: a row per link of a list: a recorded stream of a block (BLOCK is NONE if it was recorded in a capture), an event

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from coopsim.base.types import MIB
 from coopsim.simulate.allocators.serving import experts
-from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, lay_out
-from coopsim.simulate.allocators.serving.places import Place, ServingPlaces
+from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, Place, ServingPlaces, lay_out
 from coopsim.simulate.allocators.serving.plain import BlockInUse, Pools, pages, rounded
 from coopsim.simulate.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
 from coopsim.trace.requests import Requests

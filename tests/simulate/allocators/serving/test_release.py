@@ -8,7 +8,7 @@ import pytest
 from coopsim.base.types import MIB, Phase
 from coopsim.simulate.allocators.serving import experts
 from coopsim.simulate.allocators.serving.experts import Inside
-from coopsim.simulate.allocators.serving.places import Place
+from coopsim.simulate.allocators.serving.layout import Place
 from coopsim.simulate.allocators.serving.plain import BlockInUse, Segments
 from coopsim.simulate.allocators.serving.release import Released, ReleaseSettings, run
 from coopsim.simulate.allocators.serving.result import ServingMeter, ServingOutOfMemory
