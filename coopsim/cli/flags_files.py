@@ -10,9 +10,7 @@ from coopsim.cli.flags_shared import OF_TORCH, natural, positive
 def import_(p: argparse.ArgumentParser) -> None:
     """Flags of `import`."""
     p.add_argument(
-        "format",
-        choices=("torch-snapshot",),
-        help="torch-snapshot: written by torch.cuda.memory._dump_snapshot",
+        "format", choices=("torch-snapshot",), help="torch-snapshot: written by torch.cuda.memory._dump_snapshot"
     )
     p.add_argument("log", metavar="F", help="file to read")
     p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")

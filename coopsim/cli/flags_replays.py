@@ -20,9 +20,7 @@ def replay(p: argparse.ArgumentParser) -> None:
         help="a policy of `coopsim list policies`, NAME:choice=value,… to change parts of it, or ./FILE.py:NAME",
     )
     p.add_argument(
-        "--allocator",
-        default="arena",
-        help="memory to replay in, of `coopsim list allocators` (default: %(default)s)",
+        "--allocator", default="arena", help="memory to replay in, of `coopsim list allocators` (default: %(default)s)"
     )
     p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")

@@ -174,9 +174,7 @@ class ScriptFigures:
     )
     graph_breaks: list[GraphBreak] = figure(list, lines=lambda r: [one.line for one in r.graph_breaks])
     default_choices: bool = figure(
-        False,
-        "true if `max-autotune` was asked for, and the default choices were taken",
-        lines=default_choices,
+        False, "true if `max-autotune` was asked for, and the default choices were taken", lines=default_choices
     )
     first_step_peak_reserved_bytes: int | None = figure(
         None,

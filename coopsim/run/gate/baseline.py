@@ -18,11 +18,7 @@ from coopsim.trace.snapshot.model import Snapshot, StackFrame, is_own
 from coopsim.trace.snapshot.rewind import rewind
 
 BACKWARD = "a backward pass"  #: title of memory that was requested by no line of the user's code
-_FIGURES = {
-    "allocated": "peak_allocated_bytes",
-    "reserved": "peak_reserved_bytes",
-    "device": "peak_device_bytes",
-}
+_FIGURES = {"allocated": "peak_allocated_bytes", "reserved": "peak_reserved_bytes", "device": "peak_device_bytes"}
 
 
 class GateLine(NamedTuple):

@@ -26,11 +26,7 @@ _ROW = 0.84  # of the distance between two rows
 
 
 def draw(
-    df: "pd.DataFrame",
-    *,
-    size: style.Size = "column",
-    choice: PolicyChoice = ALL,
-    axes: "Sequence[Axes] | None" = None,
+    df: "pd.DataFrame", *, size: style.Size = "column", choice: PolicyChoice = ALL, axes: "Sequence[Axes] | None" = None
 ) -> "Figure":
     """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, if there are several).
 

@@ -34,15 +34,9 @@ class Quantity:
 
 
 QUANTITIES = {
-    "overhead": Quantity(
-        "overhead (%)",
-        "overhead",
-        lambda df: 100 * (df["overhead"].astype("float64") - 1),
-    ),
+    "overhead": Quantity("overhead (%)", "overhead", lambda df: 100 * (df["overhead"].astype("float64") - 1)),
     "fragmentation": Quantity(
-        "fragmentation rate (%)",
-        "fragmentation rate",
-        lambda df: 100 * df["fragmentation_rate"].astype("float64"),
+        "fragmentation rate (%)", "fragmentation rate", lambda df: 100 * df["fragmentation_rate"].astype("float64")
     ),
     "search": Quantity(
         "blocks visited per step",

@@ -41,12 +41,7 @@ def gap(
     sizes = budget.sizes(budgets, peak)
     names, offloads = _policies(policies, asked=bool(link or host_memory or host_bandwidth))
     memory = budget.parse(host_memory, None, "host_memory") if isinstance(host_memory, str) else host_memory
-    options = options_for(
-        trace,
-        link=link,
-        host_memory=memory,
-        host_bandwidth=host_bandwidth,
-    )
+    options = options_for(trace, link=link, host_memory=memory, host_bandwidth=host_bandwidth)
     problem = problem_for(trace, options, offloads=offloads)
     note_if_cold()
     with progress("replays and optima", len(sizes) * (len(names) + 1)) as tick:

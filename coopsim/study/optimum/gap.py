@@ -103,19 +103,10 @@ class Gap:
 
 
 def options_for(
-    trace: Trace,
-    *,
-    link: str | Link = "",
-    host_memory: int | None = None,
-    host_bandwidth: float | None = None,
+    trace: Trace, *, link: str | Link = "", host_memory: int | None = None, host_bandwidth: float | None = None
 ) -> ReplayOptions:
     """Those of a replay of one iteration of the trace."""
-    return ReplayOptions(
-        trace.n_steps,
-        link=link,
-        host_memory=host_memory,
-        host_bandwidth=host_bandwidth,
-    )
+    return ReplayOptions(trace.n_steps, link=link, host_memory=host_memory, host_bandwidth=host_bandwidth)
 
 
 def problem_for(trace: Trace, options: ReplayOptions, *, offloads: bool) -> Problem:

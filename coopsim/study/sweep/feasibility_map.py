@@ -97,11 +97,7 @@ def _percent(text: str) -> Fraction:
 
 
 def feasibility_map(
-    grid: Grid,
-    scan: Scan,
-    output: str | Path,
-    executor: Executor | Workers | None = None,
-    on_row: OnRow | None = None,
+    grid: Grid, scan: Scan, output: str | Path, executor: Executor | Workers | None = None, on_row: OnRow | None = None
 ) -> Any:
     """Map every setting of the grid (its budgets and bands apart) and write `output`, as `sweep` does.
 

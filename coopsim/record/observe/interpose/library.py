@@ -103,12 +103,7 @@ DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINT
 class DeviceCalls(ctypes.Structure):
     """The card's bandwidth, and functions of the phantom's CUDA runtime; see costs.h."""
 
-    _fields_ = [
-        ("stream", STREAM),
-        ("op_begins", _POINTER),
-        ("op_ends", _POINTER),
-        ("clear", _POINTER),
-    ]
+    _fields_ = [("stream", STREAM), ("op_begins", _POINTER), ("op_ends", _POINTER), ("clear", _POINTER)]
 
 
 #: The library's functions, without their prefix: name → (argument types, result type).
