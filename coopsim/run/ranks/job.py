@@ -71,7 +71,7 @@ def _run(
             started.append(processes.Process(launch.words(rank), environment, *outputs(script)))
         if len(started) > 1:
             say(script, processes.needs(len(started), together=job.together))
-        processes.run(started, running, together=job.together)
+        processes.run_all(started, running, together=job.together)
         if any(Path(own, NEEDS_OTHERS).exists() for own in folders.values()):
             return None
         ended = [(rank, one.code) for rank, one in zip(job.run, started, strict=True) if one.code is not None]

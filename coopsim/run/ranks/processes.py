@@ -42,7 +42,7 @@ def needs(ranks: int, *, together: bool) -> str:
     )
 
 
-def run(processes: Sequence[Process], running: Running, *, together: bool) -> None:
+def run_all(processes: Sequence[Process], running: Running, *, together: bool) -> None:
     """Run processes until all have ended, as many at once as there are processors, and set their exit codes.
 
     `together`: they need each other, so all run at once, and if one fails, all are killed some seconds later. Each is
