@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from coopsim.simulate.policies import compiled as compiled
     from coopsim.simulate.replay import replay as replay
     from coopsim.study.figures.page import report as report
-    from coopsim.study.optimum.compared import gap as gap
+    from coopsim.study.optimum.gap import gap as gap
     from coopsim.study.paired import compare as compare
     from coopsim.study.plotting import plot as plot
     from coopsim.study.sweep.feasibility_map import map as map  # noqa: A004
@@ -61,7 +61,7 @@ _WHERE = {  # the public names: in which module, and as what
     "replay": ("coopsim.simulate.replay", "replay"),
     "sweep": ("coopsim.api", "sweep"),
     "map": ("coopsim.study.sweep.feasibility_map", "map"),
-    "gap": ("coopsim.study.optimum.compared", "gap"),
+    "gap": ("coopsim.study.optimum.gap", "gap"),
     "report": ("coopsim.study.figures.page", "report"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.study.validate", "validate"),

@@ -37,9 +37,9 @@ def capture(
     this process's phantom GPU for a function, or else a100-80gb). name: the trace's label. The rest is as of `coopsim
     capture` (docs/capture.md). CoopsimError if it cannot be recorded.
     """
-    from coopsim.record.capture.function import capture as record_function
     from coopsim.record.capture.job import Job
     from coopsim.record.capture.parent import capture as record
+    from coopsim.record.capture.parent import capture_function
 
     if not callable(target):
         named("target", target)
@@ -50,7 +50,7 @@ def capture(
         if isinstance(target, str):
             record(job, _caution)
         else:
-            record_function(target, job, gpu, _caution)
+            capture_function(target, job, gpu, _caution)
         return load(file)
 
 

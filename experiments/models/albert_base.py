@@ -12,7 +12,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens."""
     from transformers import AlbertConfig, AlbertForMaskedLM
 
-    from coopsim.record.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._step import build_language_model
 
     config = AlbertConfig(
         vocab_size=30000,

@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 1024 tokens, each to predict the next."""
     from transformers import OPTConfig, OPTForCausalLM
 
-    from coopsim.record.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._step import build_language_model
 
     config = OPTConfig(
         vocab_size=50272,

@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode (whole residual branches dropped per image)."""
     from transformers import PoolFormerConfig, PoolFormerForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._step import CLASSES, build_classifier
 
     config = PoolFormerConfig(
         drop_path_rate=DROP_PATH,

@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
     from transformers import RegNetConfig, RegNetForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._step import CLASSES, build_classifier
 
     config = RegNetConfig(
         layer_type="y",

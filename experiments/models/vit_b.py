@@ -12,7 +12,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images of 14x14 patches and a class token."""
     from transformers import ViTConfig, ViTForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._step import CLASSES, build_classifier
 
     config = ViTConfig(
         image_size=PIXELS,

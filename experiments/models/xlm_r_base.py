@@ -17,7 +17,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` texts of 512 tokens, in train mode."""
     from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
 
-    from coopsim.record.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._step import build_language_model
 
     config = XLMRobertaConfig(
         vocab_size=250_002,

@@ -22,8 +22,7 @@ from coopsim.study.sweep.grid import Grid, GridSetting, Point
 from coopsim.study.sweep.journal import Journal, Row, key
 from coopsim.study.sweep.options import given, some
 from coopsim.study.sweep.run import run
-from coopsim.study.sweep.sweep import OnRow
-from coopsim.study.sweep.table import write
+from coopsim.study.sweep.sweep import OnRow, write
 from coopsim.study.sweep.workers import Processes, Workers
 from coopsim.trace import Trace
 

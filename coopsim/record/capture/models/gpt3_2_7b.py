@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from coopsim.record.capture.models import _gpt
 from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models.gpt_2 import DROPOUT, build
 
 SEQUENCE = 1024
 #: From the paper's table 2.1 (32 layers of 2560, 2048 positions; "2.65B" there) with biases, norms and tied head.
@@ -16,8 +16,8 @@ MODEL = Model(
     source="Brown et al. 2020 (model, all attention dense); batch 2 of 1024 tokens and SGD as in Coop (NeurIPS 2023), "
     "whose script has a hidden size of 4096",
     build=partial(
-        _gpt.build, sequence=SEQUENCE, parameters=PARAMETERS, n_layer=32, n_embd=2560, n_head=32, n_positions=2048
+        build, sequence=SEQUENCE, parameters=PARAMETERS, n_layer=32, n_embd=2560, n_head=32, n_positions=2048
     ),
     attention="eager",
-    details={"sequence": SEQUENCE, "dropout": _gpt.DROPOUT},
+    details={"sequence": SEQUENCE, "dropout": DROPOUT},
 )

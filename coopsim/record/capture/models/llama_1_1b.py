@@ -12,7 +12,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """Build the model; a step trains on `batch` texts of 1024 tokens."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from coopsim.record.capture.models._texts import build_language_model
+    from coopsim.record.capture.models._step import build_language_model
 
     config = LlamaConfig(
         hidden_size=2048,

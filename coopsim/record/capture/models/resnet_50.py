@@ -15,8 +15,7 @@ def build(setting: Setting, depths: Sequence[int] = (3, 4, 6, 3), parameters: in
     """Build a ResNet with so many blocks in each stage; a step trains on `batch` images."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
-    from coopsim.record.capture.models._step import in_place
+    from coopsim.record.capture.models._step import CLASSES, build_classifier, in_place
 
     config = ResNetConfig(depths=list(depths), num_labels=CLASSES)  # type: ignore[call-arg]
     return build_classifier(setting, lambda: in_place(ResNetForImageClassification(config)), parameters, PIXELS)

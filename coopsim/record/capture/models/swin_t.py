@@ -13,7 +13,7 @@ def build(setting: Setting) -> Callable[[], object]:
     """Build the model; a step trains on `batch` images, and drops whole residual branches per image."""
     from transformers import SwinConfig, SwinForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
+    from coopsim.record.capture.models._step import CLASSES, build_classifier
 
     config = SwinConfig(
         image_size=PIXELS,
