@@ -90,7 +90,6 @@ class PhantomRun(RunOptions):
 
 
 def phantom(p: argparse.ArgumentParser) -> None:
-    """Flags of `phantom`."""
     actions = p.add_subparsers(metavar="ACTION", required=True)
     summary = "run a training command on a phantom GPU, and report how much memory of the card it takes"
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")

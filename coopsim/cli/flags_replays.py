@@ -11,7 +11,6 @@ BUDGET_HELP = "6GiB, 4096MiB, 24GB (GB: 10^9 bytes), 123456B, or 60%% of the pea
 
 
 def replay(p: argparse.ArgumentParser) -> None:
-    """Flags of `replay`."""
     p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument(
         "--policy",
@@ -37,7 +36,6 @@ def replay(p: argparse.ArgumentParser) -> None:
 
 
 def gap(p: argparse.ArgumentParser) -> None:
-    """Flags of `gap`."""
     p.add_argument(
         "trace",
         metavar="T",
@@ -57,7 +55,6 @@ def gap(p: argparse.ArgumentParser) -> None:
 
 
 def report(p: argparse.ArgumentParser) -> None:
-    """Flags of `report`."""
     p.add_argument("traces", metavar="T", nargs="+", help="trace files, names of `coopsim list traces`, or synth:NAME")
     p.add_argument("-o", "--output", metavar="F.html", required=True, help="HTML file to write")
     p.add_argument("--policy", default=grid.POLICIES, metavar="P,P", help="policies (default: %(default)s)")

@@ -87,7 +87,6 @@ def trace_of_schedule(p: argparse.ArgumentParser) -> None:
 
 
 def driver(p: argparse.ArgumentParser, of: str = "") -> None:
-    """Add --driver."""
     p.add_argument(
         "--driver",
         choices=("first-fit", "cuda"),
@@ -108,7 +107,6 @@ def command(p: argparse.ArgumentParser, example: str) -> None:
 
 
 def executor(p: argparse.ArgumentParser) -> None:
-    """Add --executor."""
     where = "where to run: processes, or dask://HOST:PORT, a running cluster (default: processes)"
     p.add_argument("--executor", default="processes", metavar="WHERE", help=where)
 
@@ -120,19 +118,16 @@ def random(p: argparse.ArgumentParser) -> None:
 
 
 def overhead_limit(p: argparse.ArgumentParser, default: float | None) -> None:
-    """Add --overhead-limit."""
     what = "end a replay as `thrash` above X times the cost without recomputation (default: 10)"
     p.add_argument("--overhead-limit", type=float, default=default, metavar="X", help=what)
 
 
 def band_width(p: argparse.ArgumentParser, default: float | None) -> None:
-    """Add --band-width."""
     what = "from the lowest to the highest neighbour, in %% of the peak (default: 5%%)"
     p.add_argument("--band-width", type=percent, default=default, metavar="W", help=what)
 
 
 def calibrate(p: argparse.ArgumentParser) -> None:
-    """Flags of `calibrate`."""
     p.add_argument("-o", "--output", metavar="FILE.json", required=True, help="card file to write, for --gpu FILE.json")
     p.add_argument(
         "--parts",
