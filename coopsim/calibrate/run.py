@@ -59,13 +59,13 @@ def calibrate(
     variables: of the child processes, beside ours. `say` is called with lines for the user. Raises CoopsimError where
     PyTorch finds no GPU, and if a child process ends without having measured.
     """
-    journal = CalibrationJournal(file)
     environment = os.environ | dict(variables)
-    for part in parts:
-        _measure(part, journal, environment, say)
-    with replacing(file) as path:
-        path.write_text(card_file.text(_content(journal, by)), encoding="utf-8")
-    journal.remove()
+    with CalibrationJournal(file) as journal:
+        for part in parts:
+            _measure(part, journal, environment, say)
+        with replacing(file) as path:
+            path.write_text(card_file.text(_content(journal, by)), encoding="utf-8")
+        journal.remove()
     return journal
 
 
@@ -81,7 +81,7 @@ def _measure(
                 if "error" in entry:
                     raise CoopsimError(_no_gpu(entry["error"]))
                 if "card" in entry:
-                    if journal.begin(entry["card"]):
+                    if journal.begin_card(entry["card"]):
                         say("another card, or other versions: what was measured before is measured again")
                         break  # with this card's list of what is left
                     continue
