@@ -1,6 +1,7 @@
 """ALBERT-base: one layer's parameters, used twelve times; masked words. Its second version has no dropout."""
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 SEQUENCE = 512
 PARAMETERS = 11_221_680  # of albert-base-v2 as published, with a head for masked words and without the pooler

@@ -1,6 +1,7 @@
 """MobileNetV2 on ImageNet-sized images: depthwise convolutions between narrow layers."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 224
 DROPOUT = 0.2

@@ -1,6 +1,7 @@
 """MobileViT-S: convolutions, and transformers over patches between them."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 256
 DROPOUT = 0.1

@@ -1,6 +1,7 @@
 """OPT of 350 million parameters: norms after each layer, and words of half the width, projected to it and back."""
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 TOKENS = 1024
 DROPOUT = 0.1

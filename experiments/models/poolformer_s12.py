@@ -1,6 +1,7 @@
 """PoolFormer-S12: a transformer's layers with average pooling in place of attention."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 224
 DROP_PATH = 0.1

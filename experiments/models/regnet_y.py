@@ -1,6 +1,7 @@
 """RegNetY-3.2GF on ImageNet-sized images: grouped convolutions with squeeze and excitation."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 224
 WIDTHS, DEPTHS, GROUP = (72, 216, 576, 1512), (2, 5, 13, 1), 24

@@ -1,6 +1,7 @@
 """ViT-B/16 on ImageNet-sized images."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 224
 PARAMETERS = 86_567_656  # torchvision's vit_b_16

@@ -4,7 +4,8 @@ All words are scored for every token, as transformers does: the op that goes bac
 the parameters, 12.5 GiB of the peak's 17.4 GiB. No schedule fits into less.
 """
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 SEQUENCE = 512
 DROPOUT = 0.1

@@ -94,7 +94,7 @@ class BaselinePeaks:
 
     @classmethod
     def of(cls, report: Report, lines: dict[GateLine, int]) -> "BaselinePeaks":
-        """Return the peaks of a run, given its report and what lines hold at the peak (lines.at_peak)."""
+        """Return the peaks of a run, given its report and what lines hold at the peak (at_peak)."""
         figures = {name: int(getattr(report, of)) for name, of in _FIGURES.items()}
         kinds = {kind: nbytes for kind, nbytes in report.peak_by_kind.items() if nbytes}
         return cls(report.gpu, **figures, kinds=kinds, lines=lines, versions=dict(sorted(report.versions.items())))

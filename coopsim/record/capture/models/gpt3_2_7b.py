@@ -1,6 +1,7 @@
 """A language model of GPT-3's shape, 2.7 billion parameters (the script of Coop's authors: about 6.6 billion)."""
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 from coopsim.record.capture.models.gpt_2 import DROPOUT, FAMILY
 
 SEQUENCE = 1024

@@ -1,6 +1,7 @@
 """GPT-2 small."""
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 DROPOUT = 0.1
 SEQUENCE = 512

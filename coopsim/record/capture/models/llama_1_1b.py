@@ -1,6 +1,7 @@
 """A Llama of 1.1 billion parameters, as TinyLlama: rotary positions, grouped queries, gated feed-forward layers."""
 
-from coopsim.record.capture.models._model import Model, language_model
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 TOKENS = 1024
 PARAMETERS = 1_100_048_384  # of the released TinyLlama-1.1B

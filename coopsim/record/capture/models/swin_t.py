@@ -1,6 +1,7 @@
 """Swin-T on ImageNet-sized images, with the stochastic depth of its paper (the script of Coop's authors: Swin-B)."""
 
-from coopsim.record.capture.models._model import Model, classifier
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import classifier
 
 PIXELS = 224
 DROP_PATH = 0.2
