@@ -18,8 +18,8 @@ from tests.forked import Forks
 ROOT = Path(__file__).parent.parent
 BERT = ROOT / "traces" / "bert-large.parquet"
 
-# Tests start some hundred processes, side by side: each module is compiled once, and threads that wait leave the processor
-# to others.
+# Tests start some hundred processes, side by side: each module is compiled once, and threads that wait leave the
+# processor to others.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
