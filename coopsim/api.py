@@ -100,18 +100,6 @@ def sweep(
     whole("band", band, 1, "how many neighbouring budgets")
     whole("jobs", jobs, 1, "how many processes")
     of_type("band_width", band_width, float, "a part of the peak, such as 0.05")
-    options = given(
-        steps=steps,
-        cost_model=cost_model,
-        random=random,
-        overhead_limit=overhead_limit,
-        seed=seed,
-        link=link,
-        host_memory=host_memory,
-        host_bandwidth=host_bandwidth,
-        torch=torch,
-        alloc_conf=alloc_conf,
-    )
     grid = Grid(
         some("traces", traces),
         some("policies", policies),
@@ -119,7 +107,7 @@ def sweep(
         budgets=[one for text in some("budgets", budgets) for one in budget.parse_list(text)],
         band=band,
         band_width=band_width,
-        options=options,
+        options=given(locals()),
     )
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None

@@ -107,7 +107,7 @@ def _hash(requests: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Gpu:
-    """As build.Oracle, for `a`, `f` and `p`; addresses are the device's own. `environment`: of the process that asks."""
+    """As Oracle, for `a`, `f` and `p`; addresses are the device's own. `environment`: of the process that asks."""
 
     version: str
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)

@@ -197,20 +197,11 @@ def map(  # noqa: A001  (coopsim.map)
     whole("jobs", jobs, 1, "how many processes")
     for name, text in (("largest", largest), ("smallest", smallest), ("step", step), ("fine", fine)):
         of_type(name, text, str, 'a percentage such as "0.5%"')
-    options = given(
-        steps=steps,
-        cost_model=cost_model,
-        random=random,
-        overhead_limit=overhead_limit,
-        seed=seed,
-        link=link,
-        host_memory=host_memory,
-        host_bandwidth=host_bandwidth,
-        torch=torch,
-        alloc_conf=alloc_conf,
-    )
     grid = Grid(
-        some("traces", traces), some("policies", policies), allocators=some("allocators", allocators), options=options
+        some("traces", traces),
+        some("policies", policies),
+        allocators=some("allocators", allocators),
+        options=given(locals()),
     )
     scan = Scan(largest, smallest, step, fine)
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
