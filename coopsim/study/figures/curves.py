@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (8, 2)), (0, (2, 2)))
 _NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
 _SPREAD = "shade"
-_SPREADS = {"range": "least to greatest of the band", "std": "mean ± standard deviation of the band"}
+_SHADED = "mean ± standard deviation of the band"
 _FARTHER = (1.0, 2.0, 3.0)  # of a count from its marker, the nearest first
 _SHADE = 0.18  #: how opaque it is
 
@@ -38,11 +38,10 @@ class Curves:
     """A table divided into curves, each with a look: a policy has one colour and marker, a variant one dash; where
     there is one policy alone, each variant has a colour of its own."""
 
-    def __init__(self, df: "pd.DataFrame", spread: str, choice: PolicyChoice) -> None:
+    def __init__(self, df: "pd.DataFrame", choice: PolicyChoice) -> None:
         found = grouping(choice.rows(df))
         self.table = found.table
         self.traces: list[str] = list(dict.fromkeys(self.table["trace"]))
-        self.spread = spread
         divided = series(found)
         names = choice.names(dict.fromkeys(df["policy"]))
         self.rows = {name: divided[name] for name in sorted(divided, key=lambda s: names.index(s.policy))}
@@ -98,7 +97,7 @@ class Curves:
         for name, whole in self.rows.items():
             rows = whole[whole["trace"] == trace]
             if not rows.empty:
-                drawn[name] = bands(rows, values(rows), self.spread)
+                drawn[name] = bands(rows, values(rows), "std")
         for name in reversed(drawn):  # the first in the legend comes on top
             self._curve(ax, drawn[name], self.looks[name], self.dashes[name])
         if log:
@@ -161,7 +160,7 @@ class Curves:
                 Line2D([], [], color=look.color, marker=look.marker, linestyle=self.dashes[name], label=label)
             )
         if _SPREAD in self._shown:
-            handles.append(Patch(facecolor=output.GREY, alpha=_SHADE, linewidth=0, label=_SPREADS[self.spread]))
+            handles.append(Patch(facecolor=output.GREY, alpha=_SHADE, linewidth=0, label=_SHADED))
         for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "black")):
             if label in self._shown:
                 look_of_mark: Any = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}

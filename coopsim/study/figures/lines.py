@@ -60,7 +60,6 @@ def draw(
     what: str,
     *,
     size: style.Size = "column",
-    spread: str = "std",
     choice: PolicyChoice = ALL,
     axes: "Sequence[Axes] | None" = None,
 ) -> "Figure":
@@ -69,14 +68,14 @@ def draw(
     what: `overhead`, `fragmentation` (request counted as used), `search` (blocks visited) or `search_time` (wall
     clock). size: `column`, `slide`, `page`: small panels, four beside each other, with one label for all; or width and
     height of the figure in inches. axes: of a figure of one's own, one per trace, which is then left as it is.
-    A line is the mean over the neighbouring budgets that ran, its shade their `range` or their standard deviation,
-    `std`, as in the tables. It ends where most do not run. A hollow marker: only some of them ran, with how many where
-    there is room. A cross above the panel: none did. CoopsimError for a table or a word that it does not know.
+    A line is the mean over the neighbouring budgets that ran, its shade their standard deviation, as in the tables. It
+    ends where most do not run. A hollow marker: only some of them ran, with how many where there is room. A cross above
+    the panel: none did. CoopsimError for a table or a word that it does not know.
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)
     quantity = QUANTITIES[what]
-    curves = Curves(check(df), spread, choice)
+    curves = Curves(check(df), choice)
     traces = curves.traces
     if axes is not None:
         return _into(axes, curves, quantity)
@@ -99,13 +98,11 @@ def draw(
     return figure
 
 
-def overview(
-    df: "pd.DataFrame", *, size: style.Size = "column", spread: str = "std", choice: PolicyChoice = ALL
-) -> "Figure":
+def overview(df: "pd.DataFrame", *, size: style.Size = "column", choice: PolicyChoice = ALL) -> "Figure":
     """Overhead, fragmentation and search: a row of panels per trace; of more than three traces, small panels in a grid,
     a column per trace and four of them beside each other. The rest as in `draw`.
     """
-    curves = Curves(check(df), spread, choice)
+    curves = Curves(check(df), choice)
     few = len(curves.traces) <= _FEW
     size = "page" if size == "column" and not few else size
     across = len(_OVERVIEW) if few else 4

@@ -70,11 +70,11 @@ def compare(
     return _figure(schedules, trace, step, size, choice, axes)
 
 
-def data(schedule: "Schedule", trace: "Trace", step: int | None = None) -> "pd.DataFrame":
+def data(schedule: "Schedule", trace: "Trace") -> "pd.DataFrame":
     """What is drawn: a row per residency, with address and bytes, begin and end in ns since the step began, role."""
     import pandas as pd
 
-    r = residences(schedule, trace, step)
+    r = residences(schedule, trace)
     columns = ("address", "bytes", "begin_ns", "end_ns", "storage", "op", "recomputed", "evicted")
     about = {"policy": schedule.header["policy"], "budget_bytes": schedule.header["budget_bytes"], "step": r.step}
     return pd.DataFrame(about | {c: getattr(r, c) for c in columns} | {"role": [ROLES[k] for k in r.role]})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from coopsim.base import budget
 from coopsim.base.types import GRANULE, Outcome
-from coopsim.simulate import allocators, policies
+from coopsim.simulate import policies
 from coopsim.simulate.options import ReplayOptions
 from coopsim.simulate.planning.lower import lower
 from coopsim.simulate.replay import measure
@@ -32,9 +32,7 @@ class MemorySize(NamedTuple):
     budget: str
 
 
-def from_size(
-    trace: Trace, policy: str, allocator: str = "arena", *, steps: int = 10, tick: Callable[[], None] = lambda: None
-) -> MemorySize | None:
+def from_size(trace: Trace, policy: str, *, steps: int = 10, tick: Tick = lambda: None) -> MemorySize | None:
     """The smallest size with which the replay ends well, and with all larger ones that were tried, up to the peak.
 
     Tried is what `coopsim map` tries: every 0.5 % of the peak without eviction, from it downwards to the first that
@@ -43,16 +41,15 @@ def from_size(
     with all steps, and larger ones until one fits. None: not with twice the peak. `tick` is called after each replay.
     A size between two that were tried may fail (docs/simulate.md).
     """
-    granule = allocators.find(allocator).granule
-    peak = peak_bytes(trace, granule)
+    peak = peak_bytes(trace, GRANULE)
 
     def fits(n: int, steps: int) -> bool:
-        ends = measure(trace, policy, size(n).nbytes, allocator, ReplayOptions(steps))["outcome"]
+        ends = measure(trace, policy, size(n).nbytes, options=ReplayOptions(steps))["outcome"]
         tick()
         return bool(ends == Outcome.OK)
 
     def size(n: int) -> MemorySize:
-        return MemorySize(budget.parse(SCAN.text(n), peak) // granule * granule, SCAN.text(n))
+        return MemorySize(budget.parse(SCAN.text(n), peak) // GRANULE * GRANULE, SCAN.text(n))
 
     first = min(steps, trace.n_steps) if policies.find(policy).plans else steps
     n, stride = _PEAK, SCAN.per_step

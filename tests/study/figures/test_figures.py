@@ -134,8 +134,6 @@ def test_bad_tables_and_words_are_refused() -> None:
         lines.draw(table().drop(columns="band_center"), "overhead")
     with pytest.raises(CoopsimError, match="no rows"):
         lines.overview(table().iloc[:0])
-    with pytest.raises(CoopsimError, match="range or std"):
-        lines.draw(table(), "overhead", spread="sem")
     with pytest.raises(CoopsimError, match="figure size"):
         lines.draw(table(), "overhead", size="poster")
 
