@@ -59,7 +59,7 @@ def test_a_plan_that_fails_costs_more_memory(monkeypatch: pytest.MonkeyPatch) ->
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
+    def needs(_trace: object, _policy: str, nbytes: int, *, options: ReplayOptions) -> dict[str, str]:
         return {"outcome": "ok" if nbytes >= (0.3 if options.steps > 1 else 0.2) * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.study.sweep.recompute.measure", needs)
@@ -72,7 +72,7 @@ def test_more_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
+    def needs(_trace: object, _policy: str, nbytes: int, *, options: ReplayOptions) -> dict[str, str]:
         return {"outcome": "ok" if nbytes >= 1.2 * peak - 512 else "oom"}
 
     monkeypatch.setattr("coopsim.study.sweep.recompute.measure", needs)
