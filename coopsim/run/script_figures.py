@@ -6,58 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coopsim.base.text import count, human
+from coopsim.run import cautions
 from coopsim.run.figure import AnyReport, Row, figure, listed
 from coopsim.run.records import EndedLoop, GraphBreak, InputSizes, OutOfMemory, SizeFromData
 from coopsim.run.records_memory import Growth, Holder, HostMemory, PartPeaks, PhasePeaks, UnusedVariable
 
 _CALLS = 3  #: of models before the first backward pass of a step, that are nothing unusual
 _WIDTH = 96  #: of a line of kinds
-
-
-def default_choices(report: AnyReport) -> Iterator[str]:
-    if report.default_choices:
-        yield (
-            "caution: max-autotune chooses kernels by times that only the card itself has; these figures are with "
-            "Inductor's default choices"
-        )
-
-
-def benchmarked(report: AnyReport) -> Iterator[str]:
-    if report.benchmarked:
-        yield (
-            "caution: cudnn.benchmark takes the fastest convolutions, which only the card knows: the peaks lie between "
-            f"these and all of its {human(report.memory_bytes)} (a ResNet reserved 2408 MiB on an H100, and 266 MiB "
-            "here)"
-        )
-
-
-def garbage(report: AnyReport) -> Iterator[str]:
-    """Tensors in reference cycles, if the collector freed 1 % of the peak or more at once."""
-    if report.garbage_bytes >= max(0.01 * report.peak_allocated_bytes, 1):
-        yield (
-            f"caution: Python's garbage collector freed {human(report.garbage_bytes)} at once, tensors in reference "
-            "cycles; when it runs differs from run to run, and peaks with it: break the cycles, or call gc.collect() "
-            "after each step"
-        )
-
-
-def left_out(report: AnyReport) -> Iterator[str]:
-    """The largest of cuDNN's workspaces that are not counted, if it is 1 % of the peak or more."""
-    if report.left_out_workspace_bytes >= max(0.01 * report.peak_reserved_bytes, 1):
-        yield (
-            "caution: workspaces of cuDNN are not counted here: by the rules of an H100 the largest takes "
-            f"{human(report.left_out_workspace_bytes)} while an op runs (--workspaces rule counts them)"
-        )
-
-
-def watched_by_mode(report: AnyReport) -> Iterator[str]:
-    from coopsim.phantom import compilers
-
-    if report.watched_by_mode:
-        yield (
-            f"caution: {compilers.why_not()}: this run was watched by a dispatch mode, for which some of autograd's "
-            "formulas take more memory than on a card, up to half as much again"
-        )
 
 
 def _unallocated(report: AnyReport) -> list[Row]:
@@ -174,7 +129,9 @@ class ScriptFigures:
     )
     graph_breaks: list[GraphBreak] = figure(list, lines=lambda r: [one.line for one in r.graph_breaks])
     default_choices: bool = figure(
-        False, "true if `max-autotune` was asked for, and the default choices were taken", lines=default_choices
+        False,
+        "true if `max-autotune` was asked for, and the default choices were taken",
+        lines=cautions.default_choices,
     )
     first_step_peak_reserved_bytes: int | None = figure(
         None,
@@ -206,31 +163,35 @@ class ScriptFigures:
     peak_by_kind: dict[str, int] = figure(
         dict,
         "what makes up the peak of allocated memory: `parameters`, `gradients`, `optimizer_state`, `module_buffers`, "
-        "`gathered_layers`, `buckets`, `activations`, `unused` (read by no step), `workspaces` (cuBLAS's), `other`",
+        "`optimizer_temporaries` (of its steps), `gathered_layers`, `buckets`, `activations`, `unused` (read by no "
+        "step), `workspaces` (cuBLAS's), `other`",
         rows=_by_kind,
     )
     benchmarked: bool = figure(
         False,
         "whether the script has convolutions and sets `cudnn.benchmark`, so that its workspaces are "
         "[not known](../phantom-gpu.md#limits)",
-        cautions=benchmarked,
+        cautions=cautions.benchmarked,
+    )
+    split_limit_mib: int = figure(
+        0, "`max_split_size_mb`, if `expandable_segments` is set, too; else 0", cautions=cautions.split_limit
     )
     garbage_bytes: int = figure(
         0,
         "the most that Python's garbage collector, unasked, freed of the card at once: tensors in reference cycles",
-        cautions=garbage,
+        cautions=cautions.garbage,
     )
     left_out_workspace_bytes: int = figure(
         0,
         "of cuDNN's [workspaces](../phantom-gpu.md#cudnns-workspaces) that are not counted, the largest by the rules "
         "of an H100 (of an RNN: with what it keeps); 0 where they are counted",
-        cautions=left_out,
+        cautions=cautions.left_out,
     )
     watched_by_mode: bool = figure(
         False,
         "true where ops were followed by a dispatch mode, because [coopsim's library](../capture.md#what-is-recorded) "
         "cannot be had (no C++ compiler): peaks may be too high",
-        lines=watched_by_mode,
+        lines=cautions.watched_by_mode,
     )
     growth: Growth | None = figure(None, "[memory that grows from step to step](#growth), or null", rows=_growth)
     phases: dict[str, PartPeaks | PhasePeaks] = figure(

@@ -39,7 +39,8 @@ class Arguments:
         def parsed(parse: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
             result = parse(parser, *args, **kwargs)
             for action in parser._actions:
-                takes = "no" if action.nargs == 0 else "perhaps" if action.nargs == "?" else "a"
+                truth = action.const is True or "bool" in getattr(action.type, "__name__", "")  # as string_to_bool
+                takes = "no" if action.nargs == 0 else "perhaps" if truth else "a"
                 self._add(action.option_strings, _value(result[0], action.dest), takes, action.choices)
             return result
 

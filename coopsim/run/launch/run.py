@@ -181,7 +181,8 @@ def _report(script: Script, ran: start.RanProgram) -> Report:
     if not used:
         failures.explain(script, code, reports)
         if not reports:
-            raise CaptureError(f"{script.title} left no report: it ended at once, as by os._exit or a signal")
+            why = "it ended at once, as by os._exit or a signal, or it sets PYTHONPATH itself: do that before coopsim"
+            raise CaptureError(f"{script.title} left no report: {why}")
         raise failures.unused(script)
     most = max(used, key=lambda report: report.peak_reserved_bytes)
     # A script that catches the error, or whose child process fails, may exit with 0 without having run as a whole.
