@@ -141,6 +141,15 @@ from omegaconf import OmegaConf
 settings = OmegaConf.create({"train": {"batch_size": 8, "grad_checkpointing": False, "opt": "adamw"}})
 OmegaConf.merge(settings, OmegaConf.from_dotlist(["train.batch_size=16"]))
 ''',
+    "hydra": '''
+import hydra.core.utils
+from omegaconf import OmegaConf
+settings = {"train": {"batch_size": 16, "grad_checkpointing": False, "opt": "adamw"}, "hydra": {"job": {"bf16": 1}}}
+try:
+    hydra.core.utils.run_job(None, OmegaConf.create(settings), "", None, None)
+except TypeError:  # there is no context of Hydra's
+    pass
+''',
     "click": '''
 import click
 @click.group()
