@@ -81,6 +81,8 @@ def new_state(
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
+        below=np.zeros(0, np.int64),
+        blocks=np.zeros(0, np.int64),
         away=np.zeros((0, s.A_COLUMNS), np.int64),
         copies=np.zeros((0, s.COPIES_COLUMNS), np.int64),
         K=K,

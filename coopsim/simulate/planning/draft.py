@@ -18,6 +18,7 @@ from coopsim.simulate.planning.dry_run_state import (
     D_RESIDENCIES,
     NEED,
     Q_COLUMNS,
+    Q_LEFT,
     Q_UNTIL,
     Q_VALUE,
     T_AWAYS,
@@ -167,9 +168,12 @@ class Draft:
 
     def residencies(self) -> tuple[DryRun, s.Array]:
         """A dry run in which nothing stays longer than it is needed, and its residencies (rows of Q)."""
-        exact = replace(self.D, until=self.D.X[:, NEED].copy())
-        dry_run(exact)
-        logged = replace(exact, Q=np.zeros((int(self.D.K[D_RESIDENCIES]), Q_COLUMNS), np.int64))
-        dry_run(logged)
-        logged.Q[logged.Q[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
-        return exact, logged.Q
+        exact, until = self.D, self.D.X[:, NEED].copy()
+        while len(exact.Q) < exact.K[D_RESIDENCIES]:  # what leaves may come again with another result of its op
+            rows = np.zeros((int(exact.K[D_RESIDENCIES]), Q_COLUMNS), np.int64)
+            exact = replace(exact, until=until, Q=rows)
+            dry_run(exact)
+        rows = exact.Q[: exact.K[D_RESIDENCIES]]
+        lasts = np.flatnonzero(rows[:, Q_UNTIL] < 0)
+        rows[lasts, Q_UNTIL] = rows[lasts, Q_LEFT] = NEVER
+        return exact, rows

@@ -17,9 +17,10 @@ from coopsim.simulate.planning.request import Copying
 HERE, HOLDS, INTERVAL, RESIDENCY, NEED, SINCE, FOR_OTHERS = range(7)
 X_COLUMNS = 7
 
-# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each.
-Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
-Q_COLUMNS = 4
+# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each. LEFT: how many were there
+# before it ended.
+Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL, Q_LEFT = range(5)
+Q_COLUMNS = 5
 
 # K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
 # place on its first run only, the op now; the op runs of all dry runs.
@@ -157,6 +158,7 @@ def leave(D: DryRun, v: int) -> None:
     residency = D.X[v, RESIDENCY]
     if residency < D.Q.shape[0]:
         D.Q[residency, Q_UNTIL] = 2 * D.K[D_RUNS] + 1
+        D.Q[residency, Q_LEFT] = D.K[D_RESIDENCIES]
 
 
 @inlined
