@@ -17,8 +17,8 @@ from coopsim.simulate.planning.request import Copying
 HERE, HOLDS, INTERVAL, RESIDENCY, NEED, SINCE, FOR_OTHERS = range(7)
 X_COLUMNS = 7
 
-# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each. LEFT: how many were there
-# before it ended.
+# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each. LEFT: how many had
+# begun when it ended.
 Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL, Q_LEFT = range(5)
 Q_COLUMNS = 5
 

@@ -66,7 +66,7 @@ def next_below(left: s.Array, at: s.Array) -> s.Array:
 def _find_below(
     tree: s.Array, there: s.Array, number: s.Array, rank: s.Array, ends: s.Array, left: s.Array, found: s.Array
 ) -> None:
-    """Fill `found`. there: of each address, from the lowest up, 1 + its place in that order if it is taken, by `number`."""
+    """Fill `found`. there: of each address, the lowest first, 1 + its place in this order while `number` is there."""
     ended = 0
     for k in range(len(rank)):
         while left[ends[ended]] <= k:
