@@ -81,7 +81,7 @@ class DryRunCounts(Bundle):
     """What a dry run counts, and room for that."""
 
     back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
-    X: s.Array
+    X: NDArray[np.int32]  # half the memory to go through
     peak: s.Array  # most bytes while each op of the program is served
     spare: s.Array  # bytes that nothing needs from each op on: the change
     pending: s.Array
@@ -118,7 +118,7 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
         decisions=np.zeros(len(program.uses) + values, np.int8),
         back=np.zeros(len(program.uses) + values, np.int64),
         until=np.full(values, NEVER),
-        X=np.zeros((values, X_COLUMNS), np.int64),
+        X=np.zeros((values, X_COLUMNS), np.int32),
         peak=np.zeros(n_ops, np.int64),
         spare=np.zeros(n_ops + 1, np.int64),
         pending=np.zeros(n_ops + 1, np.int64),

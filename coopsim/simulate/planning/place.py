@@ -19,7 +19,6 @@ _FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
 _AT_ONCE = 16_384  # residencies; of more, orders other than that in which they come take the square of them
-_MANY = 8 * _AT_ONCE  # of more than these, a plan for fewer bytes takes less time and memory than other orders
 _BRIEF = 4  # what lasts no longer goes high, if all do not fit as low as they can: it ends with the next op
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
@@ -47,7 +46,7 @@ def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) 
             apart = [rest[part] for part in parts(items[rest])]
             if max(map(len, apart), default=0) <= _AT_ONCE:
                 at = _by_parts(items, lasting[n:], apart, taken, budget)
-                if at is None and len(items) <= _MANY:
+                if at is None:
                     at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
