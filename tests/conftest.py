@@ -18,6 +18,11 @@ from tests.forked import Forks
 ROOT = Path(__file__).parent.parent
 BERT = ROOT / "traces" / "bert-large.parquet"
 
+# Tests start some hundred processes, side by side: each module is compiled once, and threads that wait leave the
+# processor to others.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 collect_ignore = ["data"]  # what tests read; its programs need a GPU, if a phantom one
 
 Recorder = Callable[..., Path]

@@ -33,7 +33,7 @@ class Option:
     """An option of the program. names: all of them, as typed; one that ends in "=" is one word with its value.
 
     value: what it is in this run; None if nothing. takes: whether "no" value follows the name, "a" value, or "perhaps"
-    one. choices: the values that it may have, () if not known.
+    one, True or False. choices: the values that it may have, () if not known.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class Option:
     @property
     def is_switch(self) -> bool:
         """Whether it turns something on or off."""
-        return self.takes == "no" or isinstance(self.value, bool)
+        return self.takes != "a" or isinstance(self.value, bool)
 
     def added(self, command: Sequence[str], value: str) -> tuple[str, ...]:
         """Return a command in which it has a value; "True" turns a switch on.

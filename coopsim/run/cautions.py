@@ -23,6 +23,15 @@ def benchmarked(report: AnyReport) -> Iterator[str]:
         )
 
 
+def split_limit(report: AnyReport) -> Iterator[str]:
+    """The limit to splitting beside expandable segments, if a tenth of the reserved memory was not allocated."""
+    if report.split_limit_mib and report.peak_allocated_bytes < 0.9 * report.peak_reserved_bytes:
+        yield (
+            f"caution: with max_split_size_mb:{report.split_limit_mib}, smaller tensors take no part of a free block "
+            "of that size or more, and expandable segments, which join free blocks, grow instead: leave it out"
+        )
+
+
 def garbage(report: AnyReport) -> Iterator[str]:
     """Tensors in reference cycles, if the collector freed 1 % of the peak or more at once."""
     if report.garbage_bytes >= max(0.01 * report.peak_allocated_bytes, 1):

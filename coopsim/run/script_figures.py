@@ -163,7 +163,8 @@ class ScriptFigures:
     peak_by_kind: dict[str, int] = figure(
         dict,
         "what makes up the peak of allocated memory: `parameters`, `gradients`, `optimizer_state`, `module_buffers`, "
-        "`gathered_layers`, `buckets`, `activations`, `unused` (read by no step), `workspaces` (cuBLAS's), `other`",
+        "`optimizer_temporaries` (of its steps), `gathered_layers`, `buckets`, `activations`, `unused` (read by no "
+        "step), `workspaces` (cuBLAS's), `other`",
         rows=_by_kind,
     )
     benchmarked: bool = figure(
@@ -171,6 +172,9 @@ class ScriptFigures:
         "whether the script has convolutions and sets `cudnn.benchmark`, so that its workspaces are "
         "[not known](../phantom-gpu.md#limits)",
         cautions=cautions.benchmarked,
+    )
+    split_limit_mib: int = figure(
+        0, "`max_split_size_mb`, if `expandable_segments` is set, too; else 0", cautions=cautions.split_limit
     )
     garbage_bytes: int = figure(
         0,

@@ -3,10 +3,10 @@
     python -m experiments.programs.run --checkouts FOLDER [NAME …] [--page]
 
 The programs are those of programs.toml; FOLDER has their checkouts, which are not in this repository (README.md). Each
-is run once as it is, and searched for remedies with 75 % of the memory that it took, until one with the same numbers is
-found, or for 240 s of processor time from the verdict on, which two cores give in two minutes. Data sets and models are
-made here (made.py). Results go to experiments/expected/programs.csv; a program that has a
-row there is run again only if it is named. --page only writes the page's table.
+is run once as it is, and searched for remedies with 75 % of the memory that it took, until one with the same numbers or
+by the program's own options is found, or for 240 s of processor time from the verdict on, which two cores give in two
+minutes. Data sets and models are made here (made.py). Results go to experiments/expected/programs.csv; a program that
+has a row there is run again only if it is named. --page only writes the page's table.
 """
 
 import csv
@@ -41,7 +41,7 @@ _EQUAL = 1e-5  #: relative: an optimizer counts its steps, in some bytes per par
 COLUMNS = (
     *("program", "date", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
     *("parameters", "gradients", "optimizer_state", "other"),
-    *("memory", "verdict_s", "first_s", "first", "same_s", "same", "own", "kinds", "note"),
+    *("memory", "verdict_s", "same_s", "same", "own_s", "own", "kinds", "note"),
 )
 
 
@@ -66,24 +66,30 @@ def measure(program: Mapping[str, Any], checkouts: Path) -> dict[str, object]:
         return {"outcome": "not run", "note": f"no checkout of {program['checkout']}"}
     with tempfile.TemporaryDirectory(prefix="programs-") as made:
         folder = Path(made)
-        (folder / "data").mkdir()
         if "checkout" in program:
             shutil.copytree(checkouts / program["checkout"], folder / "program", symlinks=True)
         else:
             (folder / "program").mkdir()
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        data = folder / ("program" if "data_at" in program else "") / program.get("data_at", "data")
+        data.mkdir(parents=True)
+        paths = [str(ROOT), *(str(folder / "program" / path) for path in program.get("paths", ()))]
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "HF_HUB_OFFLINE": "1",
+            "WANDB_MODE": "disabled",
+        }
         environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HOME": str(folder / "cache")}
+
+        def filled(text: str) -> str:
+            return text.replace("{data}", str(data)).replace("{out}", str(folder / "out"))
+
         if "data" in program:
-            make = [sys.executable, "-m", "experiments.programs.made", program["data"], str(folder / "data")]
-            subprocess.run(make, check=True, env=environment | phantom.environment(CARD))  # noqa: S603
-        environment |= {key: _filled(value, folder) for key, value in program.get("variables", {}).items()}
-        command = shlex.split(_filled(program["command"], folder))
+            make = [sys.executable, "-m", "experiments.programs.made", program["data"], str(data)]
+            subprocess.run(make, check=True, env=environment | phantom.environment(CARD), cwd=folder)  # noqa: S603
+        environment |= {key: filled(value) for key, value in program.get("variables", {}).items()}
+        command = shlex.split(filled(program["command"]))
         at = folder / "program" / program.get("folder", "")
         return _rows(command, program, at, environment)
-
-
-def _filled(text: str, folder: Path) -> str:
-    return text.replace("{data}", str(folder / "data")).replace("{out}", str(folder / "out"))
 
 
 def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment: dict[str, str]) -> dict[str, object]:
@@ -102,15 +108,15 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
     if found["outcome"] != "ok" or not program.get("fit", True):
         return row
     memory = int(found["peak_device_bytes"] * SHARE) >> 20
-    words = ["fit", "--json", "--gpu", CARD, "--memory", f"{memory}MiB", *steps]
+    words = ["fit", "--json", "--time", "30m", "--gpu", CARD, "--memory", f"{memory}MiB", *steps]
     text, said = _coopsim([*words, "--", *command], at, environment, search=True)
     row |= {"memory": memory << 20} | _times(said)
     if not text.strip():
         return row | {"note": f"fit: {said[-1].line.strip()}" if said else "fit: no output"}
     remedies = json.loads(text)["remedies"]
     row |= {"kinds": len({one["kind"] for one in remedies})}
-    lines: list[str] = next((one["lines"] for one in remedies if one["kind"] == row.get("first")), [])
-    return row | {"own": " ".join(_added(command, lines))}
+    added = (_added(command, one["lines"]) for one in remedies)
+    return row | {"own": " ".join(next(filter(None, added), []))}
 
 
 def _added(command: list[str], lines: list[str]) -> list[str]:
@@ -126,7 +132,7 @@ def _added(command: list[str], lines: list[str]) -> list[str]:
 
 
 def _times(said: list[Said]) -> dict[str, Any]:
-    """Return when the verdict was known, and the first row of a remedy, and of one with the same numbers, after it.
+    """Return when the verdict was known, and after it the first remedy with the same numbers, and by own options.
 
     Nothing before the verdict. A row of `fit` ends with whether numbers are the same.
     """
@@ -134,12 +140,15 @@ def _times(said: list[Said]) -> dict[str, Any]:
     if verdict is None:
         return {}
     row: dict[str, Any] = {"verdict_s": round(verdict)}
+    by_options: set[str] = set()  # runs that try options of the program
     for at, line in said:
         words = line.split()
-        if line.startswith("    ") and words[-1] in ("yes", "no"):
-            for name in ("first", "same") if words[-1] == "yes" else ("first",):
-                if name not in row:
-                    row |= {f"{name}_s": round(at - verdict), name: " ".join(words[:-4])}
+        if "of the program" in line:
+            by_options.add(words[0])
+        elif words and words[0] in by_options and words[1:2] == ["fits,"] and "own_s" not in row:
+            row |= {"own_s": round(at - verdict)}
+        if line.startswith("    ") and words[-1] == "yes" and "same" not in row:
+            row |= {"same_s": round(at - verdict), "same": " ".join(words[:-4])}
     return row
 
 
@@ -148,7 +157,7 @@ def _coopsim(
 ) -> tuple[str, list[Said]]:
     """Run a command of coopsim; return its output, and when it said what.
 
-    A search is interrupted when a remedy with the same numbers has been found, or SECONDS after the verdict.
+    A search is interrupted when a remedy with the same numbers or by own options is found, or SECONDS later.
     """
     said: list[Said] = []
     with tempfile.TemporaryFile("w+") as out:
@@ -178,13 +187,17 @@ def _processor_seconds(process: int) -> float:
 
 def _is_enough(said: list[Said]) -> bool:
     found = _times(said)
-    return "same" in found or ("verdict_s" in found and said[-1].at - float(found["verdict_s"]) > SECONDS)
+    return (
+        "same" in found
+        or "own_s" in found
+        or ("verdict_s" in found and said[-1].at - float(found["verdict_s"]) > SECONDS)
+    )
 
 
 def table(rows: Mapping[str, Mapping[str, str]]) -> str:
     """Return the page's table of the programs that were run."""
     lines = [
-        '| program | peak | "other" | parameters and optimizer, by arithmetic | first remedy | same numbers |',
+        '| program | peak | "other" | parameters and optimizer, by arithmetic | its own options | same numbers |',
         "| --- | ---: | ---: | --- | --- | --- |",
     ]
     listed = programs()
@@ -195,13 +208,11 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
             lines.append(f"| {name} | fails: {row['note'] or row['outcome']} | | | | |")
             continue
         other = int(row["other"]) / int(row["peak_allocated"])
-        own = f" (`{row['own']}`)" if row["own"] else ""
-        found = [f"{row[which]} after {row[f'{which}_s']} s" if row[which] else "none" for which in ("first", "same")]
-        if not row["memory"]:
-            found = ["not searched", ""]
-        first, same = found[0].replace(" after", f"{own} after"), found[1]
+        none = "none" if row["memory"] else "not searched"
+        own = f"`{row['own']}` after {row['own_s']} s" if row["own"] else none
+        same = f"{row['same']} after {row['same_s']} s" if row["same"] else "" if row["own"] else none
         peak = human(int(row["peak_allocated"]))
-        lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {first} | {same} |")
+        lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {own} | {same} |")
     return "\n".join(lines)
 
 

@@ -38,8 +38,11 @@ def test_times_count_from_the_verdict(script: Script) -> None:
     ]
     lines += [(14, "    precision   3.7 GiB   -17.3%  no"), (21, "    live with offload   3.9 GiB   +2.0%  yes")]
     said = [run.Said(*line) for line in lines]
-    expected = {"verdict_s": 9, "first_s": 5, "first": "precision", "same_s": 12, "same": "live with offload"}
+    expected = {"verdict_s": 9, "same_s": 12, "same": "live with offload"}
     assert run._times(said) == expected
+    tried = [run.Said(10, "[2] --bf16 of the program: computes …"), run.Said(20, "[2] fits, 4 GiB (9 s)")]
+    assert run._times([*said[:2], *tried]) == {"verdict_s": 10, "own_s": 10}
+    assert run._times([*said[:2], tried[0], run.Said(20, "[2] out of memory (9 s)")]) == {"verdict_s": 10}
     assert run._times(said[:2]) == {}
 
 

@@ -110,6 +110,7 @@ from transformers import HfArgumentParser
 class Arguments:
     batch_size: int = 8
     grad_checkpointing: bool = False
+    bf16: bool | None = None
     opt: str = "adamw"
 HfArgumentParser(Arguments).parse_args_into_dataclasses(WORDS)
 ''',
@@ -139,6 +140,15 @@ tyro.cli(Arguments, args=[word.replace("_", "-") for word in WORDS])
 from omegaconf import OmegaConf
 settings = OmegaConf.create({"train": {"batch_size": 8, "grad_checkpointing": False, "opt": "adamw"}})
 OmegaConf.merge(settings, OmegaConf.from_dotlist(["train.batch_size=16"]))
+''',
+    "hydra": '''
+import hydra.core.utils
+from omegaconf import OmegaConf
+settings = {"train": {"batch_size": 16, "grad_checkpointing": False, "opt": "adamw"}, "hydra": {"job": {"bf16": 1}}}
+try:
+    hydra.core.utils.run_job(None, OmegaConf.create(settings), "", None, None)
+except TypeError:  # there is no context of Hydra's
+    pass
 ''',
     "click": '''
 import click
@@ -184,6 +194,7 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
         assert options["grad_checkpointing"].value is False, kind
         assert options["grad_checkpointing"].is_switch
         assert options["opt"].value == "adamw"
+        assert "bf16" not in options or options["bf16"].is_switch
         if kind in ("argparse", "click"):
             assert options["opt"].choices == ("adamw", "adafactor")
             assert set(options["batch_size"].names) == {"-b", "--batch-size"}
@@ -192,12 +203,12 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
 
 def bench(*options: Option, given: Given | None = None) -> Bench:
     """A script with these options, and a model in float32 of which nothing is known."""
-    report = SimpleNamespace(compiled_graphs=0, context_bytes=0, peak_by_kind={})
+    report = SimpleNamespace(compiled_graphs=0, context_bytes=0, peak_by_kind={}, ranks=())
     model = SimpleNamespace(half=False, autocast=False, name="", levels=(), keeps=False)
     adam = SimpleNamespace(type="AdamW", state_bytes=100)
     survey: Any = SimpleNamespace(
         report=report, models=[model], model=model, options=options, optimizers=[adam], needs_bytes=1 << 40,
-        given=given or Given(options=BatchOptions.find(options)),
+        given=given or Given(options=BatchOptions.find(options)), trainer=False, adds_up=False,
     )  # fmt: skip
     return Bench(Trials(Script(("train.py", "--lr", "1"), card="rtx-3060"), Runs(lambda _: None)), survey)
 
@@ -206,14 +217,17 @@ def test_switches_that_are_off_are_turned_on() -> None:
     own = bench(
         Option(("--grad-checkpointing",), False, "no"),
         Option(("--remat",), True, "no"),
+        Option(("--gradient_checkpointing",), None, "perhaps"),
         Option(("--recompute-granularity",), None, "a", ("selective", "full")),
         Option(("--bf16",), False, "perhaps"),
         Option(("--dtype=",), "float32"),
         Option(("--precision",), "bf16-true"),
+        Option(("--preserve_input_precision",), False, "no"),
         Option(("--compile",), False, "no"),
     )
     assert [one.command[3:] for one in switches.recompute(own)] == [
         ("--grad-checkpointing",),
+        ("--gradient_checkpointing", "True"),
         ("--recompute-granularity", "full"),
         ("--recompute-granularity", "selective"),
     ]
@@ -243,6 +257,15 @@ def test_options_are_combined_in_one_command_and_come_first() -> None:
     lines = replace(first, options=(), same_numbers=True, lines=("model.half()",))
     nowhere = replace(lines, placed=False)
     assert sorted((nowhere, lines, half), key=lambda remedy: remedy.order) == [half, lines, nowhere]
+
+
+def test_a_whole_batch_that_is_unset_is_not_made_up_for_several_ranks() -> None:
+    """Ranks of tensor parallelism share a batch, those of data parallelism do not."""
+    own = bench(Option(("--micro-batch-size",), 8), Option(("--global-batch-size",), None))
+    batch = Batch((), 8, own.survey.given)
+    assert microbatches.proposal(own, batch, 2).command[3:] == ("--micro-batch-size", "2", "--global-batch-size", "8")
+    own.survey.report.ranks = (object(), object())
+    assert "--global-batch-size" not in microbatches.proposal(own, batch, 2).command
 
 
 SCRIPT = """
@@ -335,3 +358,26 @@ def test_an_optimizer_is_spelled_as_the_program_spells_it(value: str, wanted: st
     own = bench(Option(("--optimizer",), value))
     own.survey.optimizers[0].state_bytes = 1 << 50
     assert [one.command[3:] for one in switches.optimizer(own)] == [("--optimizer", wanted)]
+
+
+TRAINED = """
+from coopsim.fitting.changes import Changes
+from coopsim.fitting.inside.batches import Batches
+
+watch = Batches(Changes())
+from transformers import Trainer, TrainingArguments
+
+trainer = object.__new__(Trainer)
+trainer.args = TrainingArguments("out", per_device_train_batch_size=16)
+TrainingArguments("out")  # as libraries make some for themselves
+try:
+    trainer.train()
+except AttributeError:
+    pass
+answer(watch.found()["arguments"]["batch"])
+"""
+
+
+@pytest.mark.slow
+def test_the_arguments_are_those_of_the_trainer_that_trains(on_phantom: Runner) -> None:
+    assert on_phantom(TRAINED) == 16

@@ -34,7 +34,7 @@ PLAIN = 2_700 << 20  #: what a step of it takes
 def test_steps_run_under_a_cap_of_exactly_the_budget(child: Runner, share: int) -> None:
     """set_per_process_memory_fraction at the budget: no step runs out of memory, and soon all go by plan."""
     budget = PLAIN * share // 100
-    found = child(f"{TRAIN}answer(train({budget}, 8, cap=True))")
+    found = child(f"{TRAIN}answer(train({budget}, 6, cap=True))")
     assert found["left"] <= budget
     assert found["steps"][-1]["planned_steps"] == 1
 

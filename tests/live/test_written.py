@@ -61,8 +61,7 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
     "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
-    found = child(f"{plant}\n{TRAIN}answer([same(name)[0] for name in {WAYS!r}])")
-    assert not all(found)
+    assert not child(f"{plant}\n{TRAIN}answer(all(same(name)[0] for name in {WAYS!r}))")
 
 
 REUSED = """

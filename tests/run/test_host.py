@@ -1,6 +1,8 @@
 """Memory of the host: the process's own, its workers', what is pinned, and the lines that did it."""
 
 import json
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,23 @@ def test_what_was_read_from_files_is_free(tmp_path: Path, monkeypatch: pytest.Mo
     assert host_limit.free() == (46 * MIB, 64 * MIB)
     (tmp_path / "memory.max").write_text("max\n")
     assert host_limit.free() != (46 * MIB, 64 * MIB)
+
+
+def test_nothing_is_looked_at_any_more_once_python_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that asks while modules are taken apart: TypeError: 'NoneType' object is not callable."""
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def free() -> tuple[int, int]:
+        if threading.current_thread() is not threading.main_thread():
+            asked.set()
+            goes_on.wait(0.2)
+        return 4 << 30, 8 << 30
+
+    monkeypatch.setattr(host_limit, "free", free)
+    monkeypatch.setattr(host_limit, "_EVERY_S", 0)
+    monkeypatch.setattr(host_limit, "Control", lambda: None)
+    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
+    limit = host_limit.HostLimit(pytest.fail)
+    assert asked.wait(10)
+    limit.stop()
+    assert "coopsim-host-limit" not in {thread.name for thread in threading.enumerate()}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from coopsim.run import Report
-from coopsim.run.cautions import garbage
+from coopsim.run.cautions import garbage, split_limit
 from tests.live.command import called
 
 FAILS = """
@@ -19,10 +19,16 @@ def fails(*_):
     raise RuntimeError("Cannot access data pointer of Tensor")
 
 kinds.Kinds.at_peak = fails
-cycle = [torch.ones(1 << 18, device="cuda")]
-cycle.append(cycle)
-del cycle
-gc.collect(0)  # as the collector does by itself from time to time
+
+def cycle(n):
+    made = [torch.ones(n, device="cuda")]
+    made.append(made)
+
+cycle(1 << 19)
+gc.collect()  # which the script asks for
+cycle(1 << 18)
+gc.set_threshold(10, 1, 1)  # the collector runs by itself, of whatever generation
+kept = [[] for _ in range(100)]
 x = torch.ones(1 << 20, device="cuda")
 """
 
@@ -50,3 +56,41 @@ def test_blocks_that_other_streams_hold_back_are_shown() -> None:
         str(report).splitlines()
     )
     assert "peak active" not in str(replace(report, peak_active_bytes=1 << 30))
+
+
+@pytest.mark.parametrize(("more", "unallocated"), [("", 0.0), (",max_split_size_mb:128", 0.49)])
+@pytest.mark.usefixtures("phantom_gpu")
+def test_a_limit_to_splitting_defeats_expandable_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, unallocated: float
+) -> None:
+    """What a large tensor leaves serves none below the limit, though it fits four of them."""
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", f"expandable_segments:True{more}")
+    script = tmp_path / "train.py"
+    make = 'torch.empty({} << 20, dtype=torch.uint8, device="cuda")'.format
+    rows = f"x, y = {make(400)}, {make(20)}", "del x", f"z = [{make(100)} for _ in range(4)]"
+    script.write_text("\n".join(("import torch", *rows)))
+    report = json.loads(called("phantom", "run", "--json", "--", "python", str(script)).stdout)
+    assert report["reserved_but_unallocated"] == pytest.approx(unallocated, abs=0.02)
+    said = list(split_limit(SimpleNamespace(**report)))
+    assert [("max_split_size_mb:128" in line) for line in said] == [True] * bool(more)
+
+
+ADADELTA = """
+import torch
+model = torch.nn.Linear(4096, 4096).cuda()
+optimizer = torch.optim.Adadelta(model.parameters())
+for _ in range(2):
+    model(torch.randn(8, 4096, device="cuda")).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.usefixtures("phantom_gpu")
+def test_what_an_optimizer_makes_in_its_steps_is_a_kind(tmp_path: Path) -> None:
+    """Two copies of the parameters, a third of the peak."""
+    script = tmp_path / "train.py"
+    script.write_text(ADADELTA)
+    kinds = json.loads(called("phantom", "run", "--json", "--", "python", str(script)).stdout)["peak_by_kind"]
+    assert kinds["optimizer_temporaries"] == pytest.approx(2 * kinds["parameters"], rel=0.01)
+    assert kinds["other"] < 0.01 * sum(kinds.values())

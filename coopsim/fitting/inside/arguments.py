@@ -1,8 +1,8 @@
 """Watch the program's own parsers of arguments: which options there are, and what they are in this run.
 
 Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
-those of click and typer, settings of OmegaConf that words `name=value` change (torchtune), and globals of the main
-module that a file of the user's sets by words `--name=value`.
+those of click and typer, settings of Hydra, those of OmegaConf that words `name=value` change (torchtune), and globals
+of the main module that a file of the user's sets by words `--name=value`.
 """
 
 import ast
@@ -32,6 +32,7 @@ class Arguments:
         for name in ("click.core", "typer._click.core"):
             after_import(name, self._see_click)
         after_import("omegaconf.omegaconf", self._see_omegaconf)
+        after_import("hydra.core.utils", self._see_hydra)
 
     def _see_argparse(self, module: ModuleType) -> None:
         kind = module.ArgumentParser
@@ -39,7 +40,8 @@ class Arguments:
         def parsed(parse: Any, parser: Any, *args: Any, **kwargs: Any) -> Any:
             result = parse(parser, *args, **kwargs)
             for action in parser._actions:
-                takes = "no" if action.nargs == 0 else "perhaps" if action.nargs == "?" else "a"
+                truth = action.const is True or "bool" in getattr(action.type, "__name__", "")  # as string_to_bool
+                takes = "no" if action.nargs == 0 else "perhaps" if truth else "a"
                 self._add(action.option_strings, _value(result[0], action.dest), takes, action.choices)
             return result
 
@@ -78,12 +80,24 @@ class Arguments:
         def merged(merge: Any, *configs: Any) -> Any:
             result = merge(*configs)
             if any(one is config for one in words for config in configs):
-                for name, value in _leaves(module.OmegaConf.to_container(result)):
-                    self._add([f"{name}="], value, "a", ())
+                self._add_settings(result)
             return result
 
         kind.from_dotlist = staticmethod(hooked(kind.from_dotlist, made))
         kind.merge = staticmethod(hooked(kind.merge, merged))
+
+    def _see_hydra(self, module: ModuleType) -> None:
+        def runs(run: Any, task: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+            self._add_settings(config)
+            return run(task, config, *args, **kwargs)
+
+        module.run_job = hooked(module.run_job, runs)  # type: ignore[attr-defined]
+
+    def _add_settings(self, config: Any) -> None:
+        """Add what an OmegaConf has, as words `name=value`; Hydra's own are left out."""
+        found = sys.modules["omegaconf"].OmegaConf.to_container(config)
+        for name, value in _leaves({key: value for key, value in found.items() if key != "hydra"}):
+            self._add([f"{name}="], value, "a", ())
 
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum

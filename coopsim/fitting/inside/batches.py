@@ -23,7 +23,8 @@ class Batches:
     def __init__(self, changes: Changes) -> None:
         self._divide = changes.divide
         self._of_arguments = changes.in_arguments
-        self._arguments: dict[str, Any] | None = None
+        self._arguments: list[tuple[Any, dict[str, Any]]] = []  # each with what was noted of it
+        self._trained: Any = None
         self._adds_up: dict[str, Any] | None = None
         self._loaders: dict[int, dict[str, Any]] = {}
         self._by_iterator: dict[int, int] = {}
@@ -31,6 +32,7 @@ class Batches:
         self._training: set[int] = set()
         after_import("torch.utils.data.dataloader", self._see_loaders)
         after_import("transformers.training_args", self._see_arguments)
+        after_import("transformers.trainer", self._see_trainer)
         for name in _LIGHTNING:
             after_import(name, self._see_lightning)
         after_import("accelerate.accelerator", self._see_accelerate)
@@ -69,16 +71,21 @@ class Batches:
 
     def _see_arguments(self, module: ModuleType) -> None:
         def post_init(original: Any, arguments: Any) -> None:
-            self._arguments = _place(arguments) | {
-                "batch": arguments.per_device_train_batch_size,
-                "times": arguments.gradient_accumulation_steps,
-            }
+            batch, times = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
+            self._arguments.append((arguments, _place(arguments) | {"batch": batch, "times": times}))
             if self._divide > 1 and self._of_arguments:
                 arguments.per_device_train_batch_size //= self._divide
                 arguments.gradient_accumulation_steps *= self._divide
             original(arguments)
 
         module.TrainingArguments.__post_init__ = hooked(module.TrainingArguments.__post_init__, post_init)
+
+    def _see_trainer(self, module: ModuleType) -> None:
+        def train(original: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
+            self._trained = trainer.args
+            return original(trainer, *args, **kwargs)
+
+        module.Trainer.train = hooked(module.Trainer.train, train)
 
     def _see_lightning(self, module: ModuleType) -> None:
         self._accumulating(module.Trainer, "accumulate_grad_batches")
@@ -113,7 +120,9 @@ class Batches:
         """Return what was recorded, as Given.read expects it; of data loaders, those that training steps read from."""
         loaders = [about for made, about in self._loaders.items() if made in self._training]
         once = {tuple(about.items()): about for about in loaders}
-        return {"arguments": self._arguments, "loaders": list(once.values()), "adds_up": self._adds_up}
+        trained = [about for made, about in self._arguments if made is self._trained]  # a library may make others
+        of_all = trained or [about for _, about in self._arguments]
+        return {"arguments": of_all[-1] if of_all else None, "loaders": list(once.values()), "adds_up": self._adds_up}
 
 
 def _place(made: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from coopsim.fitting.remedy import Remedy
 
 def propose(bench: Bench, batch: Batch) -> None:
     """Propose the largest micro-batch that fits (`largest`), by options of the program or else by its calls."""
-    if largest(bench, batch) is None and batch.given is not None and _options(batch, batch.given) is not None:
+    if largest(bench, batch) is None and batch.given is not None and _options(bench, batch, batch.given) is not None:
         given = replace(batch.given, options=None)
         if given.wanted is not None:
             largest(bench, Batch((), given.wanted, given))
@@ -65,7 +65,8 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
     times, given = batch.wanted // part, batch.given or bench.survey.given
     text = f"batches of {part}, {times} per step (numbers change)"
     start = batch.template or bench.script.command
-    if (options := _options(batch, given)) is not None:
+    if (options := _options(bench, batch, given)) is not None:
+        text = f"batches of {part}, {times} per step, by options of the program (numbers change)"
         command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
         changes = Changes(printed=(f"batches of {part}",))
         remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)
@@ -83,9 +84,16 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
     return replace(remedy, lines=(*typed, *_by_hand(bench, given, edits, times)))
 
 
-def _options(batch: Batch, given: Given) -> BatchOptions | None:
-    """Return the options of the program that make the batches; None if no option sets their size."""
+def _options(bench: Bench, batch: Batch, given: Given) -> BatchOptions | None:
+    """Return the options of the program that make the batches; None if no option sets their size.
+
+    None, too, if the batch of all micro-batches would have to be set for several ranks: which of them share data is not
+    known.
+    """
     options = given.options
+    unset = options is not None and options.whole is not None and int(options.whole.value or 0) < 1
+    if unset and bench.survey.report.ranks:
+        return None
     return options if options is not None and (batch.template or options.wanted is not None) else None
 
 

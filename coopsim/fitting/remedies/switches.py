@@ -1,5 +1,6 @@
 """Remedies that the program itself offers: options of its command line that speak of memory."""
 
+import re
 from collections.abc import Iterator
 from importlib import util
 
@@ -9,6 +10,7 @@ from coopsim.fitting.remedies import checkpointing
 from coopsim.fitting.remedy import Remedy
 
 _HALF = ("bf16", "bfloat16", "bf16-mixed", "amp_bf16", "bf16-true")
+_OF_HALF = re.compile("16|half|amp|auto_?cast|mixed")  #: what a switch is called; not preserve_input_precision
 _LESS_STATE = {"adamw_8bit": 0.75, "adamw8bit": 0.75, "adam8bit": 0.75, "adafactor": 1.0}
 
 
@@ -27,6 +29,8 @@ def half(bench: Bench) -> Iterator[Remedy]:
     if model is None or model.half or model.autocast or not bench.script.profile.bf16_tflops:
         return
     for option in about(bench.survey.options, PRECISION):
+        if option.is_switch and not _OF_HALF.search(option.name):
+            continue
         wanted: tuple[str, ...] = _HALF
         if not option.is_switch and not option.choices:
             own = "bf16" if "mixed" in option.name else "bf16-mixed" if "precision" in option.name else "bfloat16"

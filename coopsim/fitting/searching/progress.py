@@ -64,7 +64,9 @@ def rough_answer(say: Callable[[str], None]) -> Iterator[tuple[tuple[str, str], 
         def look() -> None:
             while not over.wait(_LOOK_S):
                 if file.exists():
-                    say(rough_text(json.loads(file.read_text(encoding="utf-8"))))
+                    found = json.loads(file.read_text(encoding="utf-8"))
+                    if found["parameters"]:  # which ZeRO-3 has not yet, but gathers
+                        say(rough_text(found))
                     return
 
         watcher = threading.Thread(target=look, daemon=True)

@@ -30,12 +30,15 @@ class HostLimit:
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
         self._over = threading.Event()
+        self._thread = threading.Thread(target=self._guard, name="coopsim-host-limit", daemon=True)
         if free() is not None:
-            threading.Thread(target=self._guard, name="coopsim-host-limit", daemon=True).start()
+            self._thread.start()
 
     def stop(self) -> None:
-        """Stop guarding, at the end of the process."""
+        """Stop guarding, at the end of the process: before Python takes apart what the thread may be looking at."""
         self._over.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout=1)  # not for ever: it may wait for the lock of the one who stops it
 
     def _guard(self) -> None:
         device = Control()
@@ -49,7 +52,7 @@ class HostLimit:
                 self._ended(f"{RAN_OUT}: {human(left)} of {human(total)} are left, and the run is ended")
                 sys.stderr.flush()
                 os._exit(1)
-            cuda = sys.modules.get("torch.cuda")  # gone when Python ends
+            cuda = sys.modules.get("torch.cuda")
             if cuda is not None and getattr(cuda, "is_initialized", bool)():
                 device.reserve()  # of which the limit would leave too few: a script may allocate long after CUDA starts
                 _limit(left - floor)

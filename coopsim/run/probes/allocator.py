@@ -1,5 +1,8 @@
 """The card and PyTorch's allocator: how a script configures it, and how much of the card was taken."""
 
+import os
+import re
+
 import torch
 
 from coopsim.phantom.control import Control
@@ -7,9 +10,9 @@ from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
 
 _DRIVERS = "cudaMallocAsync"
+_CONF = "PYTORCH_CUDA_ALLOC_CONF"
 _FOREIGN = (
-    f"PYTORCH_CUDA_ALLOC_CONF asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked "
-    "at: leave it out"
+    f"{_CONF} asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked at: leave it out"
 )
 _fractions: dict[int, float] = {}
 
@@ -49,6 +52,7 @@ class AllocatorProbe(Probe):
         found.context_bytes = self._device.context_bytes
         found.nccl_bytes = self._device.nccl_bytes
         found.managed_bytes = self._device.managed_bytes
+        found.split_limit_mib = split_limit(os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get(_CONF, ""))
 
 
 def fraction(device: int) -> float | None:
@@ -61,3 +65,13 @@ def fraction(device: int) -> float | None:
     if found is None and told is not None and torch.cuda.get_allocator_backend() == "native":
         found = float(told(device))  # one may come from PYTORCH_CUDA_ALLOC_CONF
     return None if found is None or found >= 1 else found
+
+
+def split_limit(conf: str) -> int:
+    """Return max_split_size_mb of the allocator's settings, if they ask for expandable segments, too; else 0.
+
+    >>> split_limit("expandable_segments:True, max_split_size_mb:128"), split_limit("max_split_size_mb:128")
+    (128, 0)
+    """
+    said = dict(re.findall(r"(\w+)\s*:\s*(\w+)", conf))
+    return int(said.get("max_split_size_mb", 0)) if said.get("expandable_segments") == "True" else 0

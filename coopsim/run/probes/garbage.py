@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
+from coopsim.record.observe.private import hooked
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
-
-_ASKED_FOR = 2  #: the generation that gc.collect() collects, at a moment that the script chooses
 
 
 class Garbage(Probe):
@@ -22,12 +21,21 @@ class Garbage(Probe):
 
     def __init__(self) -> None:
         self._before, self._most = 0, 0
+        self._asked = False
 
     def install(self) -> None:
         gc.callbacks.append(self._collected)
+        gc.collect = hooked(gc.collect, self._collect)
 
-    def _collected(self, phase: str, about: dict[str, Any]) -> None:
-        if about["generation"] == _ASKED_FOR or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    def _collect(self, collect: Any, *args: Any, **kwargs: Any) -> int:
+        self._asked = True  # at a moment that the script chooses
+        try:
+            return int(collect(*args, **kwargs))
+        finally:
+            self._asked = False
+
+    def _collected(self, phase: str, _: dict[str, Any]) -> None:
+        if self._asked or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             self._before = 0
         elif phase == "start":
             self._before = _allocated()

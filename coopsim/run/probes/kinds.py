@@ -30,8 +30,9 @@ _NAMES = {
     Role.BUFFER: "module_buffers",
 }
 _ACTIVATIONS = "activations"
+_TEMPORARIES = "optimizer_temporaries"
 _WORKSPACES = "workspaces"
-KINDS = (*_NAMES.values(), GATHERED, BUCKETS, _ACTIVATIONS, UNUSED, _WORKSPACES)
+KINDS = (*_NAMES.values(), _TEMPORARIES, GATHERED, BUCKETS, _ACTIVATIONS, UNUSED, _WORKSPACES)
 
 #: Ops whose arguments are of a certain kind: op → ((index or name of the argument, kind), ...).
 _BY_OP: dict[str, tuple[tuple[Any, str], ...]] = {
@@ -108,7 +109,7 @@ class Kinds(Probe):
         """Return the bytes of each kind (KINDS), 0 included, at the moment of the peak of live bytes.
 
         "workspaces" are cuBLAS's, which stay. "other" is the rest of `allocated`, the allocator's peak in bytes:
-        temporaries of optimizer steps and of ops, and rounding.
+        temporaries within ops, and rounding.
         """
         objects = roles.Objects.now()
         roles.assign(objects, self._ledger)
@@ -127,7 +128,7 @@ class Kinds(Probe):
             return storage.kind
         if storage.role in _NAMES:
             return _NAMES[storage.role]
-        return "other" if bisect.bisect_left(self._made_in_steps, storage.serial) % 2 else _ACTIVATIONS
+        return _TEMPORARIES if bisect.bisect_left(self._made_in_steps, storage.serial) % 2 else _ACTIVATIONS
 
     def _assign_of_wrappers(self, objects: roles.Objects) -> None:
         for role, tensor in wrappers.held(objects):

@@ -27,12 +27,7 @@ from coopsim.simulate.replay.plan import leave_plan
 def for_first_step(policy: Policy) -> list[Policy]:
     """As itself, as Coop, and with other windows and another placement."""
     coop = replace(
-        policy,
-        cost=COOP.cost,
-        divisor=COOP.divisor,
-        recency=COOP.recency,
-        search=COOP.search,
-        placement=COOP.placement,
+        policy, cost=COOP.cost, divisor=COOP.divisor, recency=COOP.recency, search=COOP.search, placement=COOP.placement
     )
     return [policy, coop, *for_later_steps(policy)[1:]]
 
