@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from coopsim.simulate.policies import Policy as Policy
     from coopsim.simulate.policies import compiled as compiled
     from coopsim.simulate.replay import replay as replay
-    from coopsim.study.figures.reported import report as report
-    from coopsim.study.optimum.compared import gap as gap
+    from coopsim.study.figures.page import report as report
+    from coopsim.study.optimum.gap import gap as gap
     from coopsim.study.paired import compare as compare
     from coopsim.study.plotting import plot as plot
-    from coopsim.study.sweep.mapped import map as map  # noqa: A004
+    from coopsim.study.sweep.feasibility_map import map as map  # noqa: A004
     from coopsim.study.tables import bands as bands
     from coopsim.study.validate import validate as validate
     from coopsim.trace import Trace as Trace
@@ -60,9 +60,9 @@ _WHERE = {  # the public names: in which module, and as what
     "phantom_gpu": ("coopsim.phantom.here", "phantom_gpu"),
     "replay": ("coopsim.simulate.replay", "replay"),
     "sweep": ("coopsim.api", "sweep"),
-    "map": ("coopsim.study.sweep.mapped", "map"),
-    "gap": ("coopsim.study.optimum.compared", "gap"),
-    "report": ("coopsim.study.figures.reported", "report"),
+    "map": ("coopsim.study.sweep.feasibility_map", "map"),
+    "gap": ("coopsim.study.optimum.gap", "gap"),
+    "report": ("coopsim.study.figures.page", "report"),
     "summary": ("coopsim.api", "summary"),
     "validate": ("coopsim.study.validate", "validate"),
     "bands": ("coopsim.study.tables", "bands"),

@@ -37,9 +37,9 @@ def capture(
     this process's phantom GPU for a function, or else a100-80gb). name: the trace's label. The rest is as of `coopsim
     capture` (docs/capture.md). CoopsimError if it cannot be recorded.
     """
-    from coopsim.record.capture.function import capture as record_function
     from coopsim.record.capture.job import Job
     from coopsim.record.capture.parent import capture as record
+    from coopsim.record.capture.parent import capture_function
 
     if not callable(target):
         named("target", target)
@@ -50,7 +50,7 @@ def capture(
         if isinstance(target, str):
             record(job, _caution)
         else:
-            record_function(target, job, gpu, _caution)
+            capture_function(target, job, gpu, _caution)
         return load(file)
 
 
@@ -100,18 +100,6 @@ def sweep(
     whole("band", band, 1, "how many neighbouring budgets")
     whole("jobs", jobs, 1, "how many processes")
     of_type("band_width", band_width, float, "a part of the peak, such as 0.05")
-    options = given(
-        steps=steps,
-        cost_model=cost_model,
-        random=random,
-        overhead_limit=overhead_limit,
-        seed=seed,
-        link=link,
-        host_memory=host_memory,
-        host_bandwidth=host_bandwidth,
-        torch=torch,
-        alloc_conf=alloc_conf,
-    )
     grid = Grid(
         some("traces", traces),
         some("policies", policies),
@@ -119,7 +107,7 @@ def sweep(
         budgets=[one for text in some("budgets", budgets) for one in budget.parse_list(text)],
         band=band,
         band_width=band_width,
-        options=options,
+        options=given(locals()),
     )
     with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
         where = Processes(jobs) if jobs > 1 else None

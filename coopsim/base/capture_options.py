@@ -35,11 +35,7 @@ class CaptureOptions(OnPhantom):
         choices=get_args(Where),
     )
     passes: int = option(
-        5,
-        "with --device cuda: how often the steps are measured (default: 5)",
-        VERB,
-        parse=positive,
-        check=_one_or_more,
+        5, "with --device cuda: how often the steps are measured (default: 5)", VERB, parse=positive, check=_one_or_more
     )
     limit: bool = option(
         False,

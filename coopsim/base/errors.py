@@ -9,6 +9,24 @@ from coopsim.base.types import CoopsimError
 _NEARLY = 0.2  # less alike than the nearest by no more than this is worth a mention, too
 
 
+class CaptureError(CoopsimError):
+    """The step could not be recorded; the message says why in one line."""
+
+
+class CaptureOutOfMemory(CaptureError):  # noqa: N818 (the outcome's name)
+    """The step needs more memory than the card has. The command line exits with 3."""
+
+    exit_code = 3
+
+
+class PhantomError(CoopsimError):
+    """The phantom GPU does not work here; the message says why, and how to fix it."""
+
+
+class NoCudaTorchError(PhantomError):
+    """torch is not installed, or is a build without CUDA."""
+
+
 def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> CoopsimError:
     """An error for a name that is not known, with the nearest ones."""
     names = sorted(known)

@@ -1,70 +1,47 @@
-"""What has been measured so far, in a file beside the card file: JSON lines, the first of which says of what."""
+"""What has been measured so far, in a file beside the card file, whose first line says of which card."""
 
-import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from coopsim.base.files import target
-from coopsim.base.types import CoopsimError
+from coopsim.base.journal import Entry, LineJournal
 
 
-class CalibrationJournal:
-    """The rows of each part, by key, in `file`.part; those of another card, or of other versions, are dropped.
-
-    CoopsimError if `file` cannot be written.
-    """
+class CalibrationJournal(LineJournal):
+    """The rows of each part, by key, in `file`.part; those of another card, or of other versions, are dropped."""
 
     def __init__(self, file: str | Path) -> None:
-        real = target(file)
-        self.path = real.with_name(f"{real.name}.part")
         self.card: dict[str, Any] = {}
-        self._rows: dict[str, dict[str, dict[str, Any]]] = {}
-        if self.path.is_file():
-            self._read()
+        self._rows: dict[str, dict[str, Entry]] = {}
+        real = target(file)
+        super().__init__(real.with_name(f"{real.name}.part"))
 
-    def _read(self) -> None:
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError, KeyError, TypeError):  # an interruption may have cut off a line
-                self._take(json.loads(line))
+    def take(self, entries: list[Entry]) -> None:
+        """See LineJournal."""
+        if not entries:
+            return
+        try:
+            self.card = entries[0]["card"]
+            for entry in entries[1:]:
+                self._rows.setdefault(entry["part"], {})[entry["key"]] = entry
+        except KeyError:
+            raise self.damaged() from None
+        self.go_on()
 
-    def _take(self, entry: dict[str, Any]) -> None:
-        if "card" in entry:
-            self.card, self._rows = dict(entry["card"]), {}
-        else:
-            self._rows.setdefault(entry["part"], {})[entry["key"]] = entry
-
-    def begin(self, card: dict[str, Any]) -> bool:
+    def begin_card(self, card: dict[str, Any]) -> bool:
         """Say which card this is, and with what it is measured. Return whether rows of another were dropped."""
         if card == self.card:
             return False
         dropped = bool(self._rows)
         self.card, self._rows = card, {}
-        self._write(json.dumps({"card": card}) + "\n", "w")
+        self.begin({"card": card})
         return dropped
 
-    def add(self, part: str, entry: dict[str, Any]) -> None:
+    def add(self, part: str, entry: Entry) -> None:
         """Keep a row, {"key", "row"}, or why there is none, {"key", "failed"}."""
         entry = {"part": part} | entry
-        self._take(entry)
-        self._write(json.dumps(entry) + "\n", "a")
-
-    def _write(self, text: str, mode: str) -> None:
-        try:
-            if mode == "a" and self.path.stat().st_size and not self._ends_whole():
-                text = "\n" + text
-            with self.path.open(mode, encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as e:
-            raise CoopsimError(f"{self.path}: cannot be written ({e.strerror})") from None
-
-    def _ends_whole(self) -> bool:
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
+        self._rows.setdefault(part, {})[entry["key"]] = entry
+        self.write(entry, sync=True)
 
     def done(self, part: str) -> list[str]:
         """Return the keys of what has been measured of a part, or cannot be."""
@@ -78,7 +55,3 @@ class CalibrationJournal:
         """Return why measurements could not be made, by key."""
         every = (entry for of in self._rows.values() for entry in of.values())
         return {entry["key"]: entry["failed"] for entry in every if "failed" in entry}
-
-    def remove(self) -> None:
-        """Remove the file."""
-        self.path.unlink(missing_ok=True)

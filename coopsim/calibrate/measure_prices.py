@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import on_card, ops_images, ops_matrices, ops_rows, shapes
+from coopsim.calibrate import on_card, ops, shapes
 from coopsim.calibrate.shapes import IEEE, MeasuredCase
 
 
@@ -18,13 +18,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
 
 def _timed(case: MeasuredCase) -> dict[str, Any]:
     torch.backends.cuda.matmul.allow_tf32 = case.more != IEEE
-    call = ops_images.convolution(case) if case.kind == "conv" else _op(case)
+    call = ops.convolution(case) if case.kind == "conv" else ops.OPS[case.op.split()[0]](case)
     _, freed, kept = on_card.took(call)
     us = round(on_card.microseconds(call), 2)
     return case.row() | {"workspace_bytes": freed, "kept_bytes": kept, "us": us}
-
-
-def _op(case: MeasuredCase) -> Callable[[], Any]:
-    name = case.op.split()[0]
-    made = next(of[name] for of in (ops_rows.OPS, ops_images.OPS, ops_matrices.OPS) if name in of)
-    return made(case)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from coopsim.calibrate import on_card, ops_images, shapes
+from coopsim.calibrate import on_card, ops, shapes
 from coopsim.calibrate.shapes import MeasuredCase
 
 
@@ -27,7 +27,7 @@ def _cublas() -> dict[str, Any]:
 
 
 def _convolution(case: MeasuredCase) -> dict[str, Any]:
-    _, freed, _ = on_card.took(ops_images.convolution(case))
+    _, freed, _ = on_card.took(ops.convolution(case))
     return case.row() | {"bytes": freed}
 
 

@@ -15,22 +15,22 @@ _TIMED, _WARM_UP = 5, 3
 _RAMP_S = 1.0  #: a GPU that was idle takes some tenths of a second to raise its clocks
 
 
-def ramp_up(seconds: float = _RAMP_S) -> None:
-    """Keep the GPU busy for so long, with products of matrices."""
+def ramp_up() -> None:
+    """Keep the GPU busy for a second, with products of matrices."""
     a = torch.randn(2048, 2048, device="cuda")
-    end = time.monotonic() + seconds
+    end = time.monotonic() + _RAMP_S
     while time.monotonic() < end:
         for _ in range(50):
             a @ a
         torch.cuda.synchronize()
 
 
-def microseconds(call: Callable[[], Any], times: int = _TIMED) -> float:
+def microseconds(call: Callable[[], Any]) -> float:
     """Return the median of several calls, after some that are not timed. What the events take is included."""
     for _ in range(_WARM_UP):
         call()
     found: list[float] = []
-    for _ in range(times):
+    for _ in range(_TIMED):
         reading = Reading(call)
         torch.cuda.synchronize()
         found.append(reading.ns / 1e3)

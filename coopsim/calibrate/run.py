@@ -3,11 +3,14 @@
 import datetime
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,10 +18,27 @@ from coopsim.base.errors import unknown
 from coopsim.base.files import replacing
 from coopsim.base.progress import watch
 from coopsim.base.types import CoopsimError
-from coopsim.calibrate import fit_prices, machine, profile
+from coopsim.calibrate import fit_prices
 from coopsim.calibrate.journal import CalibrationJournal
 from coopsim.calibrate.parts import PARTS, Part
-from coopsim.cards import card_file
+from coopsim.cards import card_file, profiles
+from coopsim.phantom import Profile
+
+#: What the card itself says, which is taken in place of what a profile has.
+_READ = ("sms", "threads_per_sm", "shared_per_sm_kib", "shared_optin_kib", "l2_kib", "compute_capability")
+_RATES = ("fp32_tflops", "tf32_tflops", "bf16_tflops", "fp16_tflops")
+_ASKED = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "temperature.gpu",
+    "power.draw",
+    "power.limit",
+)
+_KERNEL_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def parts_of(names: str | None) -> list[Part]:
@@ -39,13 +59,13 @@ def calibrate(
     variables: of the child processes, beside ours. `say` is called with lines for the user. Raises CoopsimError where
     PyTorch finds no GPU, and if a child process ends without having measured.
     """
-    journal = CalibrationJournal(file)
     environment = os.environ | dict(variables)
-    for part in parts:
-        _measure(part, journal, environment, say)
-    with replacing(file) as path:
-        path.write_text(card_file.text(_content(journal, by)), encoding="utf-8")
-    journal.remove()
+    with CalibrationJournal(file) as journal:
+        for part in parts:
+            _measure(part, journal, environment, say)
+        with replacing(file) as path:
+            path.write_text(card_file.text(_content(journal, by)), encoding="utf-8")
+        journal.remove()
     return journal
 
 
@@ -61,7 +81,7 @@ def _measure(
                 if "error" in entry:
                     raise CoopsimError(_no_gpu(entry["error"]))
                 if "card" in entry:
-                    if journal.begin(entry["card"]):
+                    if journal.begin_card(entry["card"]):
                         say("another card, or other versions: what was measured before is measured again")
                         break  # with this card's list of what is left
                     continue
@@ -112,25 +132,25 @@ def _no_gpu(why: str) -> str:
 def _content(journal: CalibrationJournal, by: str) -> dict[str, Any]:
     """Return the card file: which card, measured by whom, when and with what, and each part that has rows."""
     card = journal.card
-    clocks = machine.clocks()
-    fastest = clocks.get("clocks.max.sm", "")
+    said = clocks()
+    fastest = said.get("clocks.max.sm", "")
     found: dict[str, Any] = {
         "card_version": card_file.VERSION,
         "phantom": card["phantom"],
-        "card": profile.of(card, float(fastest) if fastest.isdecimal() else None),
+        "card": card_of(card, float(fastest) if fastest.isdecimal() else None),
         "measured": {
             "by": by,
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "driver": machine.driver(),
+            "driver": driver(),
             **{key: card[key] for key in ("torch", "cuda", "cudnn", "python")},
-            "nvidia_smi": clocks,
+            "nvidia_smi": said,
         },
     }
     if rows := journal.rows("context"):
-        of = {"torch": card["torch"], "cuda": card["cuda"], "driver": machine.driver()}
+        of = {"torch": card["torch"], "cuda": card["cuda"], "driver": driver()}
         found["context"] = [of | {"readings": rows}]
     if rows := journal.rows("prices"):
-        found["prices"] = fit_prices.prices_of(rows, profile.described(found["card"]))
+        found["prices"] = fit_prices.prices_of(rows, described(found["card"]))
     if rows := journal.rows("workspaces"):
         found["workspaces"] = rows
     if rows := journal.rows("link"):
@@ -140,3 +160,75 @@ def _content(journal: CalibrationJournal, by: str) -> dict[str, Any]:
     if rows := journal.rows("host"):
         found["host_ns_per_op"] = rows[0]["host_ns_per_op"]
     return found
+
+
+def card_of(card: dict[str, Any], max_mhz: float | None) -> dict[str, Any]:
+    """Return the section `card` of a card file, for what calibrate/on_card.py says of the card.
+
+    max_mhz: the highest clock of its multiprocessors, if known. Of a card without a profile, the rates are the nearest
+    profile's, in proportion to multiprocessors and clock, and its memory's by clock and width if it says these.
+    """
+    memory = {"memory_mib": card["memory_bytes"] >> 20}
+    known = next((profile for profile in map(profiles.get, profiles.names()) if profile.title == card["title"]), None)
+    read = {key: card[key] for key in _READ if card[key]}
+    if known is not None:
+        return {"profile": known.name} | memory | {k: v for k, v in read.items() if getattr(known, k) != v}
+    near = nearest(card)
+    scale = card["sms"] / near.sms * (max_mhz / _mhz(near) if max_mhz else 1.0)
+    found = {"profile": near.name, "name": _name(card["title"]), "title": card["title"]} | memory | read
+    found |= {key: round(scale * getattr(near, key), 1) for key in _RATES}
+    if card["memory_clock_khz"] and card["memory_bus_bits"]:  # two transfers per clock
+        found["bandwidth_gbs"] = round(2 * card["memory_clock_khz"] * card["memory_bus_bits"] / 8 / 1e6)
+    source = f"the card's own properties; rates by multiprocessors and clock after the {near.title}'s; links: its"
+    return found | {"source": source}
+
+
+def described(section: dict[str, Any]) -> Profile:
+    """Return the card that a section `card` describes."""
+    return replace(profiles.get(section["profile"]), **{k: v for k, v in section.items() if k != "profile"})
+
+
+def nearest(card: dict[str, Any]) -> Profile:
+    """Return the profile of the same or the nearest architecture whose multiprocessors are nearest in number."""
+    every = map(profiles.get, profiles.names())
+    wanted = float(card["compute_capability"])
+    return min(every, key=lambda p: (abs(float(p.compute_capability) - wanted), abs(p.sms - card["sms"])))
+
+
+def _mhz(profile: Profile) -> float:
+    """The clock with which a profile's multiprocessors reach its FP32 rate."""
+    return int(profile.variables()["COOPSIM_PHANTOM_CLOCK"]) / 1000
+
+
+def _name(title: str) -> str:
+    """The short name of a card: `NVIDIA RTX A6000` is rtx-a6000."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"nvidia|geforce|tesla", "", title.lower())).strip("-")[:64] or "card"
+
+
+def _nvidia_smi(*asked: str) -> str:
+    """What nvidia-smi prints of the first GPU, "" where there is none."""
+    if not shutil.which("nvidia-smi"):
+        return ""
+    command = ["nvidia-smi", "-i", "0", *asked, "--format=csv,noheader,nounits"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+
+
+def clocks() -> dict[str, str]:
+    """Return what nvidia-smi says of the first GPU now, clocks in MHz; {} where there is no nvidia-smi."""
+    values = [value.strip() for value in _nvidia_smi(f"--query-gpu={','.join(_ASKED)}").split(",")]
+    return dict(zip(_ASKED, values, strict=True)) if len(values) == len(_ASKED) else {}
+
+
+def driver() -> str:
+    """Return the version of NVIDIA's driver, "" where there is none."""
+    said = clocks().get("driver_version", "")
+    if not said and _KERNEL_DRIVER.exists():
+        found = re.search(r"\d+\.\d+(\.\d+)?", _KERNEL_DRIVER.read_text(encoding="utf-8"))
+        said = found[0] if found else ""
+    return said
+
+
+def others() -> int:
+    """Return how many processes compute on the first GPU; 0 where that is not known."""
+    said = _nvidia_smi("--query-compute-apps=pid")
+    return sum(line.strip().isdecimal() for line in said.splitlines())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from coopsim.base.errors import PhantomError
 from coopsim.cards.context import LIBRARIES, ContextReading, Readings
-from coopsim.cards.errors import PhantomError
 
 VERSION = 1  #: of the format
 SUFFIX = ".json"  #: by which a card's file is told from a card's name

@@ -12,11 +12,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from coopsim.base.errors import alike, named, nearest
+from coopsim.base.errors import PhantomError, alike, named, nearest
 from coopsim.cards import card_file, context, wheel
 from coopsim.cards.card_file import Measured, is_one
 from coopsim.cards.context import Context
-from coopsim.cards.errors import PhantomError
 
 #: Bits of the memory bus that every card reports (csrc/device.c); its memory clock is chosen to give the bandwidth.
 _MEMORY_BUS = 256

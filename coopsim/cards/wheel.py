@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopsim.cards.errors import NoCudaTorchError, PhantomError
+from coopsim.base.errors import NoCudaTorchError, PhantomError
 
 _INSTALL = "coopsim setup-torch"
 ABSENT = f"torch is not installed; install its CUDA build, which needs no GPU here: {_INSTALL}"

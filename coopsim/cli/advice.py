@@ -210,7 +210,7 @@ def _help(found: dict[str, Any], advice: Any, policies: list["Recomputed"]) -> l
     more = f"{human(advice.more_bytes)} more{settings}"
     if found["ends"]:
         lines = [
-            ("more memory", f"at least {more}, to pass this request; the history does not say what comes after it"),
+            ("more memory", f"at least {more}, to pass this request; the history does not say what comes after it")
         ]
     else:
         lines = [("more memory", more)]

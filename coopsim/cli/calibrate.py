@@ -11,8 +11,7 @@ from coopsim.base.types import CoopsimError
 
 def run(args: argparse.Namespace) -> int:
     from coopsim import phantom
-    from coopsim.calibrate import machine
-    from coopsim.calibrate.run import calibrate, parts_of
+    from coopsim.calibrate.run import calibrate, others, parts_of
     from coopsim.cards import card_file
 
     parts = parts_of(args.parts)
@@ -24,8 +23,8 @@ def run(args: argparse.Namespace) -> int:
         note("a dry run on the phantom GPU: nothing is measured, and --gpu will refuse the file")
     else:
         variables = {}
-        if others := machine.others():
-            note(f"caution: processes that compute on this GPU: {others}; figures are of all of them together")
+        if found := others():
+            note(f"caution: processes that compute on this GPU: {found}; figures are of all of them together")
     try:
         journal = calibrate(file, parts, by=args.by, variables=variables, say=note)
     except KeyboardInterrupt:

@@ -52,12 +52,13 @@ def timeline_params(args: argparse.Namespace) -> Any:
 def real_allocator(against: str) -> Any:
     """Return the real allocator that --against names. Raises CoopsimError for a name of no such form."""
     from coopsim.simulate.allocators.caching.version import find
-    from coopsim.study.oracle import gpu, oracle, recording
+    from coopsim.study.oracle import gpu, oracle
+    from coopsim.study.oracle.gpu import load
 
     if against == "cuda":
         return gpu()
     if against.endswith((".json", ".json.gz")):
-        return recording.load(against)
+        return load(against)
     name, _, version = against.partition("==")
     if name != "torch" or not version:
         raise CoopsimError(

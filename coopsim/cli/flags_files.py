@@ -4,15 +4,12 @@ import argparse
 
 from coopsim.base.types import NEWEST_TORCH
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, natural, positive
+from coopsim.cli.flags_shared import OF_TORCH, natural, positive
 
 
 def import_(p: argparse.ArgumentParser) -> None:
-    """Flags of `import`."""
     p.add_argument(
-        "format",
-        choices=("torch-snapshot",),
-        help="torch-snapshot: written by torch.cuda.memory._dump_snapshot",
+        "format", choices=("torch-snapshot",), help="torch-snapshot: written by torch.cuda.memory._dump_snapshot"
     )
     p.add_argument("log", metavar="F", help="file to read")
     p.add_argument("--device", type=natural, metavar="N", help="device to read, if the snapshot has several")
@@ -20,7 +17,6 @@ def import_(p: argparse.ArgumentParser) -> None:
 
 
 def advise(p: argparse.ArgumentParser) -> None:
-    """Flags of `advise`."""
     p.add_argument(
         "file", metavar="F", help="a memory snapshot (written by torch.cuda.memory._dump_snapshot), or a trace"
     )
@@ -46,20 +42,17 @@ def advise(p: argparse.ArgumentParser) -> None:
 
 
 def info(p: argparse.ArgumentParser) -> None:
-    """Flags of `info`."""
     p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument("--json", action="store_true", help="print JSON")
 
 
 def plan(p: argparse.ArgumentParser) -> None:
-    """Flags of `plan`."""
     p.add_argument("file", metavar="F.csv|T", help="a CSV (id,lower,upper,size), a trace file, or synth:NAME")
     p.add_argument("-o", "--output", metavar="OUT.csv", help="CSV to write: the same rows with their offsets")
     p.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def plot(p: argparse.ArgumentParser) -> None:
-    """Flags of `plot`."""
     p.add_argument("file", metavar="S|R|M|T", nargs="+", help="schedules, the table of a sweep or of a map, or traces")
     p.add_argument(
         "-o", "--output", metavar="DIR", default=".", help="folder for the figures (default: the current one)"
@@ -92,7 +85,6 @@ def plot(p: argparse.ArgumentParser) -> None:
 
 
 def export(p: argparse.ArgumentParser) -> None:
-    """Flags of `export`."""
     p.add_argument("schedule", metavar="S", help="schedule file")
     what = p.add_mutually_exclusive_group(required=True)
     what.add_argument("--torch-snapshot", metavar="F", help="memory snapshot to write, for PyTorch's memory_viz")
@@ -102,7 +94,6 @@ def export(p: argparse.ArgumentParser) -> None:
 
 
 def validate(p: argparse.ArgumentParser) -> None:
-    """Flags of `validate`."""
     p.add_argument("schedule", metavar="S", help="schedule file")
     flags_shared.trace_of_schedule(p)
     p.add_argument(
@@ -120,7 +111,6 @@ def validate(p: argparse.ArgumentParser) -> None:
 
 
 def requests(p: argparse.ArgumentParser) -> None:
-    """Flags of `requests`."""
     p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument("--torch", default=NEWEST_TORCH, metavar="V", help=OF_TORCH)
     flags_shared.driver(p)
@@ -141,7 +131,6 @@ def requests(p: argparse.ArgumentParser) -> None:
 
 
 def list_(p: argparse.ArgumentParser) -> None:
-    """Flags of `list`."""
     p.add_argument(
         "what",
         nargs="?",
@@ -154,5 +143,4 @@ def list_(p: argparse.ArgumentParser) -> None:
 
 
 def setup_torch(p: argparse.ArgumentParser) -> None:
-    """Flags of `setup-torch`."""
     p.add_argument("version", nargs="?", help="of torch (default: the one that coopsim is tested with)")

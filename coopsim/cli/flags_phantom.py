@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from coopsim.base.option import Excluded, add, option, positive
 from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.values import span
+from coopsim.cli.flags_shared import span
 
 VERB = "phantom run"
 _SEVERAL = Excluded("ranks", lambda ranks: ranks is not None and not ranks.isdecimal(), "--ranks of several")
@@ -90,7 +90,6 @@ class PhantomRun(RunOptions):
 
 
 def phantom(p: argparse.ArgumentParser) -> None:
-    """Flags of `phantom`."""
     actions = p.add_subparsers(metavar="ACTION", required=True)
     summary = "run a training command on a phantom GPU, and report how much memory of the card it takes"
     p = actions.add_parser("run", help=summary, description=summary, usage="%(prog)s [options] -- COMMAND ...")

@@ -4,14 +4,13 @@ import argparse
 
 from coopsim.base.types import CostModel
 from coopsim.cli import flags_shared, grid
-from coopsim.cli.values import OF_TORCH, natural, positive
+from coopsim.cli.flags_shared import OF_TORCH, natural, positive
 
 COST_MODELS = tuple(str(model) for model in CostModel)
 BUDGET_HELP = "6GiB, 4096MiB, 24GB (GB: 10^9 bytes), 123456B, or 60%% of the peak without eviction"
 
 
 def replay(p: argparse.ArgumentParser) -> None:
-    """Flags of `replay`."""
     p.add_argument("trace", metavar="T", help="trace file, name of `coopsim list traces`, or synth:NAME")
     p.add_argument(
         "--policy",
@@ -20,9 +19,7 @@ def replay(p: argparse.ArgumentParser) -> None:
         help="a policy of `coopsim list policies`, NAME:choice=value,… to change parts of it, or ./FILE.py:NAME",
     )
     p.add_argument(
-        "--allocator",
-        default="arena",
-        help="memory to replay in, of `coopsim list allocators` (default: %(default)s)",
+        "--allocator", default="arena", help="memory to replay in, of `coopsim list allocators` (default: %(default)s)"
     )
     p.add_argument("--torch", metavar="V", help=f"for cuda-caching: {OF_TORCH}")
     p.add_argument("--alloc-conf", metavar="STRING", help="for cuda-caching: value of PYTORCH_CUDA_ALLOC_CONF")
@@ -39,7 +36,6 @@ def replay(p: argparse.ArgumentParser) -> None:
 
 
 def gap(p: argparse.ArgumentParser) -> None:
-    """Flags of `gap`."""
     p.add_argument(
         "trace",
         metavar="T",
@@ -59,7 +55,6 @@ def gap(p: argparse.ArgumentParser) -> None:
 
 
 def report(p: argparse.ArgumentParser) -> None:
-    """Flags of `report`."""
     p.add_argument("traces", metavar="T", nargs="+", help="trace files, names of `coopsim list traces`, or synth:NAME")
     p.add_argument("-o", "--output", metavar="F.html", required=True, help="HTML file to write")
     p.add_argument("--policy", default=grid.POLICIES, metavar="P,P", help="policies (default: %(default)s)")

@@ -6,11 +6,10 @@ from coopsim.base import option
 from coopsim.base.capture_options import CaptureOptions
 from coopsim.base.run_options import RunOptions
 from coopsim.cli import flags_shared
-from coopsim.cli.values import duration, positive
+from coopsim.cli.flags_shared import duration, positive
 
 
 def capture(p: argparse.ArgumentParser) -> None:
-    """Flags of `capture`."""
     p.add_argument("target", metavar="MODEL|FILE.py:FUNCTION", help="a reference model, or your own step function")
     p.add_argument("-o", "--output", metavar="T", required=True, help="trace file to write")
     flags_shared.gpu(p, "card to record for", default="a100-80gb")
@@ -18,7 +17,6 @@ def capture(p: argparse.ArgumentParser) -> None:
 
 
 def fit(p: argparse.ArgumentParser) -> None:
-    """Flags of `fit`."""
     p.usage = "%(prog)s --gpu CARD [options] -- COMMAND ..."
     flags_shared.command(p, "train.py --batch-size {64}")
     flags_shared.gpu(p, "card to fit", "; any: all of the list", required=True)
@@ -41,7 +39,6 @@ def fit(p: argparse.ArgumentParser) -> None:
 
 
 def live(p: argparse.ArgumentParser) -> None:
-    """Flags of `live`."""
     actions = p.add_subparsers(metavar="ACTION", required=True)
     summary = (
         "train inside a memory budget, with the same numbers; a step is what lies between two calls of Optimizer.step"

@@ -24,7 +24,7 @@ _BOUND = {
 def run(args: argparse.Namespace) -> int:
     from coopsim.base import budget
     from coopsim.study.optimum import highs
-    from coopsim.study.optimum.compared import gap
+    from coopsim.study.optimum.gap import gap
     from coopsim.trace import load_trace
     from coopsim.trace.measure import peak_bytes
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.base.types import CoopsimError
 from coopsim.cli import flags_shared
-from coopsim.cli.values import OF_TORCH, positive, positives
+from coopsim.cli.flags_shared import OF_TORCH, positive, positives
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,6 @@ def add_sweep(p: argparse.ArgumentParser) -> None:
 
 
 def add_map(p: argparse.ArgumentParser) -> None:
-    """Flags of `map`."""
     _add(p, "M")
     p.add_argument("--largest", metavar="B", help="largest budget, in %% of the peak without eviction (default: 100%%)")
     p.add_argument("--smallest", metavar="B", help="smallest budget (default: 10%%)")

@@ -20,8 +20,7 @@ def run(args: argparse.Namespace) -> int:
 def _snapshot(args: argparse.Namespace) -> Any:
     from coopsim.fitting.advise.selfcheck import best
     from coopsim.trace.snapshot import read, require_history
-    from coopsim.trace.snapshot.requests import device_bytes, empties, of_snapshot
-    from coopsim.trace.snapshot.to_trace import to_trace
+    from coopsim.trace.snapshot.requests import device_bytes, empties, of_snapshot, to_trace
 
     snapshot = read(args.log, device=args.device)
     require_history(snapshot)

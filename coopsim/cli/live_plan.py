@@ -88,11 +88,7 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
 
     hosting, arena = hosting_of(args), steps.header.arena
     head = replace(steps.header, budget_bytes=limit, hosting=hosting)
-    how: dict[str, Any] = {
-        "arena": arena,
-        "hosting": hosting,
-        "on_gpu": steps.header.device == "cuda",
-    }
+    how: dict[str, Any] = {"arena": arena, "hosting": hosting, "on_gpu": steps.header.device == "cuda"}
     made = [make.make(signature, head.policy, limit, head.others_bytes, **how) for signature in steps.signatures]
     has_plans = any(m.signature.state.schedule is not None for m in made if not m.signature.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):

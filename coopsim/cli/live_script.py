@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base import budget
+from coopsim.base.errors import NoCudaTorchError
 from coopsim.base.option import given
 from coopsim.base.progress import note
 from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
-from coopsim.cards.errors import NoCudaTorchError
 from coopsim.cli.common import command_of
 from coopsim.run.records import EndedLoop, SizeFromData
 

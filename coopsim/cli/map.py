@@ -9,8 +9,8 @@ from coopsim.base.text import count
 from coopsim.cli import grid
 
 if TYPE_CHECKING:
-    from coopsim.study.feasibility import Feasibility, Tried
     from coopsim.study.sweep import Scan
+    from coopsim.study.tables import Feasibility, Tried
 
 
 def run(args: argparse.Namespace) -> int:

@@ -36,10 +36,7 @@ def _say(r: float, report: "Report | str") -> None:
 def _text(script: "Script", found: "Ratio") -> str:
     from coopsim.fitting.remedies.compiled import lines
 
-    rows = [
-        search.gpu(script),
-        ("with ratio 1", f"{human(found.as_it_is.peak_device_bytes)} of the card"),
-    ]
+    rows = [search.gpu(script), ("with ratio 1", f"{human(found.as_it_is.peak_device_bytes)} of the card")]
     if found.value is None:
         rows.append(("ratio", f"none of those tried fits: {', '.join(f'{r:g}' for r in sorted(found.tried))}"))
     else:

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     out, params, choice = Path(args.output), timeline_params(args), _choice(args)
     size(args.size)
-    look: dict[str, Any] = {"formats": tuple(args.format.split(",")), "size": args.size}
+    files = figures.FigureFiles(out, args.format.split(","), args.size, choice)
     drawn: list[Path] = []
     data: list[Any] = []
     by_trace: dict[str, list[Any]] = {}
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.file:
         if params is None and not Path(name).exists():  # perhaps the name of a trace that comes with coopsim
             trace = load_trace(name)
-            drawn += figures.plot_trace(trace, out, **look)
+            drawn += files.trace(trace)
             data.append(lambda trace=trace: plotting.data_of(trace))
             continue
         table, header = read_parquet(name, "schedule, sweep or trace")
@@ -45,14 +45,11 @@ def run(args: argparse.Namespace) -> int:
             by_trace.setdefault(trace.content_hash, []).append(schedule)
         elif "sweep_version" in header and params is None:
             df = table.to_pandas()
-            if "map" in header:
-                drawn += figures.plot_map(df, out, choice=choice, **look)
-            else:
-                drawn += figures.plot_sweep(df, out, search_time=args.search_time, choice=choice, **look)
+            drawn += files.map(df) if "map" in header else files.sweep(df, search_time=args.search_time)
             data.append(lambda df=df: plotting.data_of(df, choice=choice))
         elif "schema_version" in header and params is None:
             trace = load_trace(name)
-            drawn += figures.plot_trace(trace, out, **look)
+            drawn += files.trace(trace)
             data.append(lambda trace=trace: plotting.data_of(trace))
         elif "sweep_version" in header:
             raise CoopsimError(f"{name}: a sweep's table has no actions to time; --timeline takes schedules")
@@ -63,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
         schedules = plotting.chosen(several, choice)
         if params is not None:
             bars = [_timed(s, trace, params) for s in schedules]
-            drawn += figures.plot_time(bars, trace, out, choice=choice, **look)
+            drawn += files.time(bars, trace)
             data.append(lambda bars=bars: figures.time.data(bars))
             continue
         for schedule in schedules:
-            drawn += figures.plot_schedule(schedule, trace, out, choice=choice, **look)
+            drawn += files.schedule(schedule, trace)
         if len(schedules) > 1 and out.suffix == "":
-            drawn += figures.plot_comparison(schedules, trace, out, choice=choice, **look)
+            drawn += files.comparison(schedules, trace)
         data.append(lambda schedules=schedules, trace=trace: plotting.data_of(schedules, trace))
     if args.data:
         if len(data) > 1:

@@ -4,7 +4,7 @@ import argparse
 
 
 def run(args: argparse.Namespace) -> int:
-    from coopsim.study.figures.reported import report
+    from coopsim.study.figures.page import report
 
     report(
         args.traces,

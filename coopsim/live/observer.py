@@ -13,7 +13,7 @@ import torch
 
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.record.observe.extension import Extension, NoExtensionError
-from coopsim.record.observe.interpose import delegates
+from coopsim.record.observe.interpose.library import delegates
 
 _SOURCES = (
     *("account.h", "calls.h", "cells.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
@@ -23,7 +23,7 @@ _TEXT = 4000
 
 
 def _headers(include: Path) -> dict[str, str]:
-    return {"delegates.h": delegates.text(include, ("dispatch", "detach"), traces=True)}
+    return {"delegates.h": delegates(include, ("dispatch", "detach"), traces=True)}
 
 
 #: Compiled for the installed torch, once.

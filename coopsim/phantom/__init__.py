@@ -7,16 +7,18 @@ this one (here.py).
 
 import os
 from pathlib import Path
+from typing import get_args
 
+from coopsim.base.errors import NoCudaTorchError, PhantomError
 from coopsim.base.files import cache_folder
 from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles, wheel
 from coopsim.cards.card_file import is_one
-from coopsim.cards.errors import NoCudaTorchError, PhantomError
 from coopsim.cards.profiles import Profile
 from coopsim.phantom import build
-from coopsim.phantom.workspaces import by_rule
 
+#: Compute capabilities whose cards were measured and agree with the rules (docs/phantom-gpu.md).
+_MEASURED = ("9.0",)
 #: Bytes of a card on which memory does not run out.
 ENDLESS = 4 << 40
 #: The variable that names the card (or its file) to the processes that imitate it.
@@ -35,6 +37,13 @@ __all__ = [
 ]
 
 
+def by_rule(choice: WorkspaceChoice, compute_capability: str) -> bool:
+    """Return whether a card's cuDNN asks for workspaces (rules: csrc/cudnn_sizes.c). PhantomError: no such choice."""
+    if choice not in get_args(WorkspaceChoice):
+        raise PhantomError(f"unknown workspaces {choice!r}; they are rule or none")
+    return choice == "rule" or (not choice and compute_capability in _MEASURED)
+
+
 def environment(
     card: str | Profile,
     *,
@@ -47,7 +56,7 @@ def environment(
 
     `total_bytes` is the card's memory, its own by default. Without `limit` programs are told so, but memory does not
     run out there. A process sees `devices` such cards, and is meant to use one of them, as a rank does. `workspaces`
-    says what cuDNN asks for (workspaces.py). Compiles the libraries at first use. Raises PhantomError if that is not
+    says what cuDNN asks for. Compiles the libraries at first use. Raises PhantomError if that is not
     possible here.
     """
     profile = profiles.get(card) if isinstance(card, str) else card

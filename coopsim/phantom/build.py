@@ -11,9 +11,9 @@ import tempfile
 from importlib import resources
 from pathlib import Path
 
+from coopsim.base.errors import PhantomError
 from coopsim.base.files import cache_folder
 from coopsim.cards import wheel
-from coopsim.cards.errors import PhantomError
 from coopsim.phantom import compilers, functions
 
 _RUNTIME = (

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
+from coopsim.base.errors import PhantomError
 from coopsim.cards import wheel
-from coopsim.cards.errors import PhantomError
 
 COUNT = 0  #: of `answering`
 

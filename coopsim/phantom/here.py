@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from coopsim import phantom
+from coopsim.base.errors import PhantomError
 from coopsim.base.progress import note
 from coopsim.base.run_options import WorkspaceChoice
 from coopsim.cards import profiles
-from coopsim.cards.errors import PhantomError
 from coopsim.phantom import control
 
 #: Those that are for processes which the loader starts, and not for this one.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from packaging.requirements import Requirement
 
+from coopsim.base.errors import NoCudaTorchError, PhantomError
 from coopsim.cards import wheel
-from coopsim.cards.errors import NoCudaTorchError, PhantomError
 
 VERSION = "2.14.1"  #: the torch for which releases have compiled libraries, and with which everything is tested
 #: Of that version and its Triton, for Python 3.11 on x86-64: to download, and on disk.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from coopsim import phantom
+from coopsim.base.errors import CaptureError
 from coopsim.base.run_options import RunOptions
-from coopsim.record.observe.errors import CaptureError
 from coopsim.run.ranks import launcher
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")

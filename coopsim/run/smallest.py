@@ -52,35 +52,30 @@ def fit(script: Script, first: Report, requests: Path, say: Callable[[str], None
         with Server(script.card) as server:
             near = server.guess(requests, low, high - nccl, first.context_bytes, part=part)
         near = near + nccl if near is not None else None
-    found, _ = smallest(trains, low, high, near)
+    found = smallest(trains, low, high, near)
     # Where runs differ, by when the collector runs or by a limit that the script computes, the bounds are tried, too.
     while first.compiled_graphs or first.memory_fraction is not None:
         if not trains(found):
-            found, _ = smallest(trains, found + 1, 2 * found)
+            found = smallest(trains, found + 1, 2 * found)
         elif trains(found - STEP):
-            found, _ = smallest(trains, first.context_bytes, found - STEP)
+            found = smallest(trains, first.context_bytes, found - STEP)
         else:
             break
     return found, again + len(runs.tried)
 
 
-def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> tuple[int, int]:
-    """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes; and how often `fits` was called.
+def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None = None) -> int:
+    """Return a multiple of 2 MiB that fits while 2 MiB less does not, in bytes.
 
     All amounts are in bytes. Assumes that nothing below `low` fits, and that `high` does; `fits` tells of all others.
     With a good `guess` it takes two calls, without one the logarithm of the distance between the bounds.
     """
-    failing, fitting = (low - 1) // STEP, -(-high // STEP)
-    asked, stride = 0, 0
-
-    def trains(at: int) -> bool:
-        nonlocal asked
-        asked += 1
-        return fits(at * STEP)
+    whole = (low - 1) // STEP, -(-high // STEP)
+    stride = 0
 
     def between(bad: int, good: int, last: int) -> int:
         nonlocal stride
-        if guess and not asked:
+        if guess and (bad, good) == whole:
             return min(max(guess // STEP, bad + 1), good - 1)
         stride = 2 * stride or 1
         at = last + (stride if last == bad else -stride)
@@ -89,8 +84,7 @@ def smallest(fits: Callable[[int], bool], low: int, high: int, guess: int | None
         stride = good - bad  # no longer near the guess
         return (bad + good) // 2
 
-    _, fitting = edge(trains, failing, fitting, between)
-    return fitting * STEP, asked
+    return edge(lambda at: fits(at * STEP), *whole, between)[1] * STEP
 
 
 class Server:

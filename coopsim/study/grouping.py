@@ -8,7 +8,7 @@ two rows that agree in all of these.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coopsim.base import naming
+from coopsim.base.text import apart, said
 from coopsim.base.types import CoopsimError
 from coopsim.simulate.metrics import RESULTS, SETTINGS, WALL_CLOCK_COLUMNS
 
@@ -36,7 +36,7 @@ class Grouping(NamedTuple):
 
     def variant(self, setting: Any, *without: str) -> str:
         """What varies, in words; empty if nothing does."""
-        return ", ".join(filter(None, (naming.said(c, setting[c]) for c in self.varying if c not in without)))
+        return ", ".join(filter(None, (said(c, setting[c]) for c in self.varying if c not in without)))
 
 
 def grouping(df: "pd.DataFrame") -> Grouping:
@@ -73,7 +73,7 @@ def _others(table: "pd.DataFrame", known: Sequence[str]) -> list[str]:
         differ = [c for c in results if rows[c].nunique(dropna=False) > 1]
         if differ:
             at = dict(zip([*key, *found], group, strict=True))
-            where = [str(at["trace"]), str(at["policy"]), naming.said("budget_bytes", at.get("budget_bytes"))]
+            where = [str(at["trace"]), str(at["policy"]), said("budget_bytes", at.get("budget_bytes"))]
             raise CoopsimError(
                 f"rows of one setting and budget differ in {differ[0]}, and no column says why ({', '.join(where)}); "
                 "give each part of the table a column that does"
@@ -97,7 +97,7 @@ def _with_own_labels(df: "pd.DataFrame") -> "pd.DataFrame":
         }
         for kind in kinds.to_dict("records")
     ]
-    named = kinds.assign(_named=naming.apart(kinds["trace"].astype(str).tolist(), facts))
+    named = kinds.assign(_named=apart(kinds["trace"].astype(str).tolist(), facts))
     return df.assign(trace=df[identity].merge(named, "left", identity)["_named"].to_numpy())
 
 
@@ -115,7 +115,7 @@ def _with_what_differs(table: "pd.DataFrame", settings: Sequence[str]) -> "pd.Da
         return table
     own = {}
     for kind in kinds.to_dict("records"):
-        words = ", ".join(filter(None, (naming.said(c, kind[c]) for c in differ)))
+        words = ", ".join(filter(None, (said(c, kind[c]) for c in differ)))
         named_so = str(kind["trace"]).endswith(words)
         own[kind["trace"]] = kind["trace"] if named_so else f"{kind['trace']}, {words}"
     return table.assign(trace=table["trace"].map(own))

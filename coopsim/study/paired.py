@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base.errors import unknown
-from coopsim.base.naming import said
-from coopsim.base.text import html_table
+from coopsim.base.text import html_table, said
 from coopsim.base.types import CoopsimError, Outcome
 from coopsim.study.grouping import grouping
 

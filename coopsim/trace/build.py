@@ -7,8 +7,8 @@ import numpy as np
 
 from coopsim.base.types import OpId, Phase, Role, StorageId
 from coopsim.trace.checks import check
-from coopsim.trace.ragged import Ints, Ragged
-from coopsim.trace.table import Trace
+from coopsim.trace.ragged import Ragged
+from coopsim.trace.table import LISTS, NUMBERS, Trace
 
 #: The op that calls torch.cuda.empty_cache, in imported histories: it has no operands.
 EMPTY_CACHE = "empty_cache"
@@ -31,7 +31,10 @@ class TraceBuilder:
         self._role: list[str] = []
         self._alive: list[bool] = []
         self._becomes: dict[int, int] = {}
-        self._ops: list[dict[str, Any]] = []
+        self._columns: dict[str, list[Any]] = {
+            key: [] for key in ("name", "phase", "module", "random", *NUMBERS)
+        }  # a value of each op
+        self._lists: dict[str, tuple[list[int], list[int]]] = {key: ([], []) for key in LISTS}  # lengths, all values
         self._freed: list[int] = []
         self._freed_after: list[int] = []
         self._step = 0
@@ -70,16 +73,23 @@ class TraceBuilder:
         what it creates (docs/reference/files.md). phase: a coopsim.Phase. peers: of a collective, the ranks that it is
         among.
         """
-        row = locals()
-        del row["self"]
-        row |= {k: list(row[k]) for k in ("reads", "mutates", "creates", "temporaries", "requests")}
-        self._ops.append(row | {"step": self._step})
-        return OpId(len(self._ops) - 1)
+        row = {**locals(), "step": self._step}
+        lists = {key: list(row[key]) for key in LISTS}
+        for key, column in self._columns.items():
+            column.append(row[key])
+        for key, (lengths, values) in self._lists.items():
+            lengths.append(len(lists[key]))
+            values += lists[key]
+        return OpId(self._n_ops - 1)
+
+    @property
+    def _n_ops(self) -> int:
+        return len(self._columns["name"])
 
     def free(self, storage: int) -> None:
         """Let the program drop its last reference to `storage` after the ops so far."""
         self._freed.append(storage)
-        self._freed_after.append(len(self._ops) - 1)
+        self._freed_after.append(self._n_ops - 1)
 
     def next_step(self) -> None:
         """Begin the next of several consecutive steps."""
@@ -98,29 +108,18 @@ class TraceBuilder:
         gone = set(self._freed)
         becomes = [self._becomes.get(i, i if alive and i not in gone else -1) for i, alive in enumerate(self._alive)]
 
-        def ints(key: str) -> Ints:
-            return np.array([op[key] for op in self._ops], np.int64)
-
+        ops: dict[str, Any] = {key: np.array(self._columns[key], np.int64) for key in NUMBERS}
+        ops |= {key: Ragged.of_lengths(*rows) for key, rows in self._lists.items()}
         trace = Trace(
             bytes=np.array(self._bytes, np.int64),
             role=self._role,
             alive_at_start=np.array(self._alive, np.bool_),
             becomes=np.array(becomes, np.int64),
-            name=[op["name"] for op in self._ops],
-            phase=[str(op["phase"]) for op in self._ops],
-            module=[op["module"] for op in self._ops],
-            stream=ints("stream"),
-            step=ints("step"),
-            cost_ns=ints("cost_ns"),
-            flops=ints("flops"),
-            bytes_moved=ints("bytes_moved"),
-            random=np.array([op["random"] for op in self._ops], np.bool_),
-            peers=ints("peers"),
-            reads=Ragged.of(op["reads"] for op in self._ops),
-            mutates=Ragged.of(op["mutates"] for op in self._ops),
-            creates=Ragged.of(op["creates"] for op in self._ops),
-            temporaries=Ragged.of(op["temporaries"] for op in self._ops),
-            requests=Ragged.of(op["requests"] for op in self._ops),
+            name=list(self._columns["name"]),
+            phase=[str(phase) for phase in self._columns["phase"]],
+            module=list(self._columns["module"]),
+            random=np.array(self._columns["random"], np.bool_),
+            **ops,
             freed=np.array(self._freed, np.int64),
             freed_after=np.array(self._freed_after, np.int64),
             header=dict(header),

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coopsim.base import naming
 from coopsim.base.errors import nearest
-from coopsim.base.text import human
+from coopsim.base.text import apart, human
 from coopsim.base.types import CoopsimError
 from coopsim.trace.alive import peak_bytes
 from coopsim.trace.file import load
@@ -48,7 +47,7 @@ def load_all(names: "Iterable[str | Path | Trace]") -> list[tuple[str, Trace]]:
     several = list(found.values())
     if len({trace.label for _, trace in several}) == len(several):
         return several
-    own = naming.apart([trace.label for _, trace in several], [_facts(*one) for one in several])
+    own = apart([trace.label for _, trace in several], [_facts(*one) for one in several])
     return [
         (file, trace if trace.label == label else trace.named(label))
         for (file, trace), label in zip(several, own, strict=True)

@@ -21,9 +21,12 @@ class Ragged:
     @classmethod
     def of(cls, rows: Iterable[Iterable[int]]) -> "Ragged":
         lists = [list(row) for row in rows]
-        start = np.zeros(len(lists) + 1, np.int64)
-        start[1:] = np.cumsum([len(row) for row in lists])
-        return cls(start, np.array([x for row in lists for x in row], np.int64))
+        return cls.of_lengths([len(row) for row in lists], [x for row in lists for x in row])
+
+    @classmethod
+    def of_lengths(cls, lengths: list[int], values: list[int]) -> "Ragged":
+        """Rows of these lengths, one after the other in `values`."""
+        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), np.array(values, np.int64))
 
     def __len__(self) -> int:
         return len(self.start) - 1

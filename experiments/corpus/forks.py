@@ -25,9 +25,9 @@ from typing import Any
 
 import torch
 
+from coopsim.base.errors import CaptureError
 from coopsim.phantom import compilers
 from coopsim.record.observe.device_data import DeviceData
-from coopsim.record.observe.errors import CaptureError
 from coopsim.run import Script
 from coopsim.run.launch import inside, start
 from coopsim.run.launch.run import _report

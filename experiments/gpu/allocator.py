@@ -11,7 +11,7 @@ import numpy as np
 
 from coopsim.fitting.advise.selfcheck import places
 from coopsim.simulate.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.simulate.allocators.caching.trial import attempt, smallest
 from coopsim.trace import Trace, snapshot
 from coopsim.trace.request_rows import ALLOCATE, KIND

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coopsim.base import files
-from coopsim.calibrate.machine import clocks, driver
+from coopsim.calibrate.run import clocks, driver
 
 _PACKAGES = ("torch", "transformers", "numpy", "numba", "pyarrow")
 

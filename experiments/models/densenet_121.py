@@ -16,7 +16,7 @@ def network() -> Any:
     import torch
     from torch import nn
 
-    from coopsim.record.capture.models._images import CLASSES
+    from coopsim.record.capture.models._step import CLASSES
 
     def convolve(inputs: int, outputs: int, kernel: int) -> list[nn.Module]:
         return [
@@ -57,7 +57,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images."""
-    from coopsim.record.capture.models._images import build_classifier
+    from coopsim.record.capture.models._step import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

@@ -15,7 +15,7 @@ def network() -> Any:
     import torch
     from torch import nn
 
-    from coopsim.record.capture.models._images import CLASSES
+    from coopsim.record.capture.models._step import CLASSES
 
     def perceptron(width: int, hidden: int) -> nn.Sequential:
         return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
@@ -50,7 +50,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images of 14x14 patches."""
-    from coopsim.record.capture.models._images import build_classifier
+    from coopsim.record.capture.models._step import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

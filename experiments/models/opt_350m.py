@@ -1,21 +1,22 @@
 """OPT of 350 million parameters: norms after each layer, and words of half the width, projected to it and back."""
 
-from collections.abc import Callable
-
-from coopsim.record.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 TOKENS = 1024
 DROPOUT = 0.1
 PARAMETERS = 331_196_416  # of the released opt-350m, the head's weight tied to the word embeddings
 
-
-def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` texts of 1024 tokens, each to predict the next."""
-    from transformers import OPTConfig, OPTForCausalLM
-
-    from coopsim.record.capture.models._texts import build_language_model
-
-    config = OPTConfig(
+MODEL = Model(
+    name="opt-350m",
+    title="OPT of 350 million parameters, 24 layers of 1024, 1024 tokens",
+    batch=4,
+    source="Zhang et al. 2022, opt-350m (model); batch and 1024 tokens ours, SGD as in Coop (NeurIPS 2023)",
+    build=language_model(
+        "OPT",
+        "ForCausalLM",
+        PARAMETERS,
+        TOKENS,
         vocab_size=50272,
         hidden_size=1024,
         num_hidden_layers=24,
@@ -28,17 +29,7 @@ def build(setting: Setting) -> Callable[[], object]:
         attention_dropout=0.0,
         layerdrop=0.0,
         use_cache=False,
-        attn_implementation=setting.attention,  # type: ignore[call-arg]
-    )
-    return build_language_model(setting, lambda: OPTForCausalLM(config), PARAMETERS, TOKENS)
-
-
-MODEL = Model(
-    name="opt-350m",
-    title="OPT of 350 million parameters, 24 layers of 1024, 1024 tokens",
-    batch=4,
-    source="Zhang et al. 2022, opt-350m (model); batch and 1024 tokens ours, SGD as in Coop (NeurIPS 2023)",
-    build=build,
+    ),
     attention="eager",
     details={"tokens": TOKENS, "dropout": DROPOUT},
 )

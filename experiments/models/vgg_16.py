@@ -15,7 +15,7 @@ def network() -> Any:
     """Configuration D of the paper. Its convolutions keep their bias beside the norm."""
     from torch import nn
 
-    from coopsim.record.capture.models._images import CLASSES
+    from coopsim.record.capture.models._step import CLASSES
 
     layers: list[nn.Module] = []
     inputs = 3
@@ -35,7 +35,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """One step on `batch` images, in train mode."""
-    from coopsim.record.capture.models._images import build_classifier
+    from coopsim.record.capture.models._step import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

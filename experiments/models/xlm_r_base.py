@@ -4,22 +4,23 @@ All words are scored for every token, as transformers does: the op that goes bac
 the parameters, 12.5 GiB of the peak's 17.4 GiB. No schedule fits into less.
 """
 
-from collections.abc import Callable
-
-from coopsim.record.capture.models._model import Model, Setting
+from coopsim.record.capture.models._model import Model
+from coopsim.record.capture.models._transformers import language_model
 
 SEQUENCE = 512
 DROPOUT = 0.1
 PARAMETERS = 278_295_186  # of xlm-roberta-base as published, with its head for masked words and without the pooler
 
-
-def build(setting: Setting) -> Callable[[], object]:
-    """One step on `batch` texts of 512 tokens, in train mode."""
-    from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM
-
-    from coopsim.record.capture.models._texts import build_language_model
-
-    config = XLMRobertaConfig(
+MODEL = Model(
+    name="xlm-r-base",
+    title="XLM-RoBERTa-base, 12 layers of 768, 250 002 words, 512 tokens",
+    batch=8,
+    source="Conneau et al. 2020, xlm-roberta-base (model); batch ours, SGD as in Coop (NeurIPS 2023)",
+    build=language_model(
+        "XLMRoberta",
+        "ForMaskedLM",
+        PARAMETERS,
+        SEQUENCE,
         vocab_size=250_002,
         hidden_size=768,
         num_hidden_layers=12,
@@ -29,17 +30,7 @@ def build(setting: Setting) -> Callable[[], object]:
         type_vocab_size=1,
         hidden_dropout_prob=DROPOUT,
         attention_probs_dropout_prob=DROPOUT,
-        attn_implementation=setting.attention,  # type: ignore[call-arg]
-    )
-    return build_language_model(setting, lambda: XLMRobertaForMaskedLM(config), PARAMETERS, SEQUENCE)
-
-
-MODEL = Model(
-    name="xlm-r-base",
-    title="XLM-RoBERTa-base, 12 layers of 768, 250 002 words, 512 tokens",
-    batch=8,
-    source="Conneau et al. 2020, xlm-roberta-base (model); batch ours, SGD as in Coop (NeurIPS 2023)",
-    build=build,
+    ),
     attention="eager",
     details={"sequence": SEQUENCE, "dropout": DROPOUT},
 )

@@ -31,7 +31,7 @@ def measure(name: str, ratio: float, names: list[str], seconds: float = SECONDS)
     """One trace in one budget: a row a policy."""
     trace = load_trace(f"synth:{name}" if ":" in name else str(REAL / f"{name}.parquet"))
     peak = peak_bytes(trace)
-    found = optimum.gap(trace, int(ratio * peak), peak, names, seconds=seconds)
+    found = optimum.gap_in(trace, int(ratio * peak), peak, names, seconds=seconds)
     best = {
         "trace": name,
         "ops": trace.n_ops,

@@ -45,7 +45,9 @@ def measure(name: str, ratio: float, steps: float, seconds: float = SECONDS) -> 
     trace = trace_of(name)
     peak, link = peak_bytes(trace), link_for(trace, steps)
     budget, base = int(ratio * peak), int(trace.cost_ns.sum())
-    found = optimum.gap(trace, budget, peak, [EITHER], seconds=seconds, options=optimum.options_for(trace, link=link))
+    found = optimum.gap_in(
+        trace, budget, peak, [EITHER], seconds=seconds, options=optimum.options_for(trace, link=link)
+    )
     _, plain = planned_step(trace, PLAIN, budget, ReplayOptions())
     return {
         "trace": name,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coopsim.base.types import CoopsimError
-from coopsim.cli.values import duration
+from coopsim.cli.flags_shared import duration
 from coopsim.fitting import Search
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes

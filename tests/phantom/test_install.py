@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from coopsim.base.errors import NoCudaTorchError
 from coopsim.cards import wheel
-from coopsim.cards.errors import NoCudaTorchError
 from coopsim.phantom import build, compilers, install
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from coopsim import phantom
-from coopsim.phantom import build
-from coopsim.phantom.workspaces import by_rule
+from coopsim.phantom import build, by_rule
 from tests.conftest import ROOT
 from tests.run.command import phantom_run
 

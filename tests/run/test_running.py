@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coopsim.run.launch.start import Running
-from coopsim.run.ranks import processes
+from coopsim.run.ranks import job
 from tests.run.command import phantom_run, report_of
 
 #: Starts a process that waits, says both numbers, and waits for it.
@@ -28,8 +28,8 @@ def test_ranks_that_another_thread_runs_are_ended_with_what_they_started(tmp_pat
     for file in out:
         os.mkfifo(file)
     shell = [f'exec "{sys.executable}" -c "$PARENT" > "{file}"' for file in out]
-    ranks = [processes.Process(["sh", "-c", text], {**os.environ, "PARENT": PARENT}) for text in shell]
-    thread = threading.Thread(target=processes.run, args=(ranks, running), kwargs={"together": together})
+    ranks = [job.Process(["sh", "-c", text], {**os.environ, "PARENT": PARENT}) for text in shell]
+    thread = threading.Thread(target=job.run_all, args=(ranks, running), kwargs={"together": together})
     thread.start()
     waiting = [file.open() for file in out[: 2 if together or (os.cpu_count() or 1) > 1 else 1]]
     pids = [int(pid) for file in waiting for pid in file.readline().split()]

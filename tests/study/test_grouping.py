@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import coopsim
-from coopsim.base import naming
+from coopsim.base.text import apart, said
 from coopsim.base.types import CoopsimError
 from coopsim.cards.link import Link
 from coopsim.simulate.allocators import cuda_caching
@@ -112,8 +112,8 @@ def test_traces_get_labels_of_their_own_or_those_that_they_are_given(tmp_path: P
         "net.py:step (a), arena",
         "net.py:step (b), arena",
     ]
-    assert naming.said("host_memory_bytes", 1 << 40) != naming.said("host_memory_bytes", (1 << 40) + 1)
-    assert naming.apart(["x", "x"], [{"batch": None}, {"batch": 2}]) == ["x", "x (batch 2)"]
+    assert said("host_memory_bytes", 1 << 40) != said("host_memory_bytes", (1 << 40) + 1)
+    assert apart(["x", "x"], [{"batch": None}, {"batch": 2}]) == ["x", "x (batch 2)"]
 
 
 def test_a_trace_is_named_by_its_card_where_a_link_depends_on_it() -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.advise.failure import Failure, at_request, peak_row
 from coopsim.simulate.allocators.caching.conf import parse
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.simulate.allocators.caching.trial import Trial, attempt, smallest
 from coopsim.simulate.allocators.caching.version import VERSIONS, find
 from coopsim.trace.requests import Requests

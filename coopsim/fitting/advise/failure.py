@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coopsim.fitting.advise.growth import LoopGrowth, growth
 from coopsim.simulate.allocators.caching.api import CachingAllocator, CachingSegment
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.trace.request_rows import ALLOCATE, AMOUNT, BEGIN, CAPTURE, END, KIND, NUMBER, STREAM
 from coopsim.trace.requests import Requests
 from coopsim.trace.snapshot.model import Snapshot

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopsim.simulate.allocators.caching.api import ENDLESS, CachingAllocator
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.simulate.allocators.caching.version import between
 from coopsim.trace.request_rows import ALLOCATE, AMOUNT, KIND
 from coopsim.trace.requests import Requests

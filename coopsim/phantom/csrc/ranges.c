@@ -1,7 +1,7 @@
 /* Device addresses: one large region of them is reserved at one place, so that they are the same in every run.
  *
  * Where a segment lies decides ties of PyTorch's allocator up to 2.11, and so peaks. cudaMalloc's are put where a card
- * put them; the rule is that of coopsim/simulate/allocators/caching/driver.py, and so are the addresses. */
+ * put them; the rule is that of coopsim/simulate/allocators/caching/device.py, and so are the addresses. */
 #define _GNU_SOURCE
 #include "phantom.h"
 #include <sys/mman.h>

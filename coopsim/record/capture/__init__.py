@@ -3,8 +3,8 @@
 Importing this package imports no torch; only the child (worker.py) does.
 """
 
+from coopsim.base.errors import CaptureError, CaptureOutOfMemory
 from coopsim.record.capture.job import Job
 from coopsim.record.capture.parent import capture
-from coopsim.record.observe.errors import CaptureError, CaptureOutOfMemory
 
 __all__ = ["CaptureError", "CaptureOutOfMemory", "Job", "capture"]

@@ -8,20 +8,33 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from coopsim import phantom
 from coopsim.base import files
 from coopsim.base.capture_options import CaptureOptions
+from coopsim.base.errors import CaptureError, CaptureOutOfMemory
 from coopsim.base.option import checked, declared
 from coopsim.base.types import CoopsimError
+from coopsim.cards import profiles
+from coopsim.phantom import CARD
 from coopsim.record.capture import models, target
 from coopsim.record.capture.job import Job
-from coopsim.record.observe.errors import CaptureError, CaptureOutOfMemory
 
 _CAPTURES = "COOPSIM_CAPTURES"  #: a variable of the child's
 _NOUNS = {"batch": "a batch size", "optimizer": "a choice of optimizer", "attention": "a kind of attention"}
+#: What only a child of its own can be given, and who decides of it here.
+_ELSEWHERE = {
+    "batch": "the function makes its own",
+    "optimizer": "the function makes its own",
+    "amp": "the function sets its own",
+    "attention": "the function sets its own",
+    "gradients": "the function sets its own",
+    "workspaces": "that is for coopsim.phantom_gpu",
+    "limit": "that is for coopsim.phantom_gpu",
+}
 
 
 def capture(job: Job, progress: Callable[[str], None] | None = None) -> None:
@@ -136,3 +149,42 @@ def _last_words(output: IO[str]) -> str:
         found = re.match(r'File "(.*)", line (\d+)', at)
         return f" ({lines[fatal]}" + (f", at {Path(found[1]).name}:{found[2]})" if found else ")")
     return f"; its last line: {lines[-1][:300]}" if lines else ""
+
+
+def capture_function(step: target.Step, job: Job, card: str | None, say: Callable[[str], None]) -> None:
+    """Record calls of `step` as the job says, whose target is not looked at, and write the trace.
+
+    card: the one to record for; None: that of this process, or the job's. Raises CoopsimError for what cannot be
+    recorded, and what the function raises.
+    """
+    refuse_within()
+    from coopsim.phantom import here
+
+    present = here.here()
+    named = target.of_function(step)
+    if present is None and job.device != "cuda":
+        if named is None:
+            raise CaptureError(
+                f"{_name(step)} is no function at the top of a file, and this process has no phantom GPU to record it: "
+                "before `import torch`, call coopsim.phantom_gpu, or in a notebook %load_ext coopsim"
+            )
+        capture(replace(job, target=named, card=card or job.card), say)
+        return
+    for what, who in _ELSEWHERE.items():
+        if getattr(job, what) not in (None, "", False):
+            raise CaptureError(f"{what}: {who}")
+    if present is not None and job.device != "cuda":
+        if card is not None and profiles.get(card) != present:
+            raise CaptureError(f"this process has a phantom {present.title}; start it anew for another card")
+        card = os.environ[CARD]
+    check(job)
+    name = Path(named).name if named else _name(step)
+    about = {"model": target.label(named) if named else name, "title": name, "command": f"coopsim.capture({name})"}
+    from coopsim.record.capture import session
+
+    session.record_here(step, about, replace(job, target=name, card=card or job.card).absolute(), say)
+
+
+def _name(step: target.Step) -> str:
+    name = getattr(step, "__name__", None) or type(step).__name__
+    return name if name.isidentifier() else "step"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.trace import Trace
 from coopsim.trace.request_rows import ALLOCATE, AMOUNT, KIND, NUMBER
 from coopsim.trace.requests_of import of_trace

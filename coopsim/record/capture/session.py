@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from coopsim import trace
+from coopsim.base.errors import CaptureError
 from coopsim.base.text import human
 from coopsim.cards import profiles
 from coopsim.phantom.control import Control
@@ -21,7 +22,6 @@ from coopsim.record.observe import assemble, inductor
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.device import Device, PhantomDevice, RealDevice
 from coopsim.record.observe.device_data import DeviceData
-from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import Masks
 from coopsim.record.observe.recorder import Recorder
 from coopsim.record.observe.recording import Op, Recording

@@ -6,8 +6,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from coopsim.base.errors import nearest
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError, nearest
 
 Step = Callable[[], object]
 

@@ -9,12 +9,7 @@ import torch
 from coopsim.cards.prices import Call, class_of
 
 #: Products in 8 bits count as those in 16, which are no faster.
-_UNITS = {
-    torch.bfloat16: "bf16",
-    torch.float16: "fp16",
-    torch.float8_e4m3fn: "bf16",
-    torch.float8_e5m2: "bf16",
-}
+_UNITS = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float8_e4m3fn: "bf16", torch.float8_e5m2: "bf16"}
 _CONVOLUTIONS = ("conv", "conv_backward")
 _CHANNELS = ("batch_norm", "native_batch_norm")
 _ROWS = ("layer_norm",)

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from coopsim.base.errors import CaptureError
 from coopsim.record.observe import torch_private
-from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.recorder import Recorder
 
 _WRITTEN = ("out_ptr", "in_out_ptr", "ws_ptr")

@@ -230,7 +230,7 @@ known("torch.distributed.checkpoint.default_planner._validate_global_plan", "a r
 known("torch.testing._internal.distributed.fake_pg", "other ranks cannot be imagined")
 known("torch.distributed.algorithms._checkpoint.checkpoint_wrapper", "`fit` cannot recompute blocks of plain modules")
 
-#: The C++ class that coopsim's libraries wrap (interpose/delegates.py; without it live has no observer and is slower):
+#: The C++ class that coopsim's libraries wrap (interpose/library.py; without it live has no observer and is slower):
 #: its header below torch/include, and a pattern for its pure virtual functions: result type, name, parameters.
 INTERPRETER_HEADER = "c10/core/impl/PyInterpreter.h"
 INTERPRETER_FUNCTION = re.compile(r"virtual\s+([\w:<>*&\s]+?)\s*\b(\w+)\(([^;{]*?)\)\s*const\s*=\s*0\s*;")

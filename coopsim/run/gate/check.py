@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from coopsim.base.text import human
 from coopsim.run import Report, Script, run, with_other_bound
-from coopsim.run.gate.baseline import Baseline, BaselinePeaks
-from coopsim.run.gate.lines import GateLine, at_peak
+from coopsim.run.gate.baseline import Baseline, BaselinePeaks, GateLine, at_peak
 from coopsim.trace.snapshot.model import read
 
 K = TypeVar("K")

@@ -41,10 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark. Raises UsageError for a baseline that cannot be read, or written."""
-    config.addinivalue_line(
-        "markers",
-        f'{MARK}({_known()}): run on the phantom GPU, take at most "11GiB" of the card',
-    )
+    config.addinivalue_line("markers", f'{MARK}({_known()}): run on the phantom GPU, take at most "11GiB" of the card')
     path, update = config.getoption("--gpu-peaks"), bool(config.getoption("--gpu-peaks-update"))
     if update and path is None:
         raise pytest.UsageError("--gpu-peaks-update requires --gpu-peaks FILE")

@@ -2,7 +2,7 @@
 
 import re
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.run.launch import host_limit
 from coopsim.run.process import ProcessReport
 from coopsim.run.records import ScriptError

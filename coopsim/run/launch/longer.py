@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from coopsim.base.errors import CaptureError
 from coopsim.base.types import CoopsimError
-from coopsim.record.observe.errors import CaptureError
 from coopsim.run.longrun.recorded import RecordedSteps
 from coopsim.run.longrun.run import Card, LongRun
 from coopsim.run.longrun.verdict import LongVerdict, judge

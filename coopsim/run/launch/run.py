@@ -5,8 +5,8 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coopsim.base.errors import CaptureError
 from coopsim.base.run_options import InProcess
-from coopsim.record.observe.errors import CaptureError
 from coopsim.record.observe.masks import LOWER
 from coopsim.run.launch import failures, longer, start
 from coopsim.run.launch.start import Running
@@ -237,7 +237,7 @@ def _absolute(path: Path | None) -> str:
     return "" if path is None else str(path.absolute())
 
 
-def with_other_bound(script: Script, report: Report, running: Running | None = None) -> Report:
+def with_other_bound(script: Script, report: Report) -> Report:
     """Run the script again with masks that keep nothing, and return `report` with those figures in `other_masks`.
 
     If that run fails, `other_masks` says why.
@@ -252,7 +252,7 @@ def with_other_bound(script: Script, report: Report, running: Running | None = N
     if script.masks or not report.depends_on_masks or report.other_masks is not None:
         return report
     try:
-        low = run(replace(script, masks=LOWER, quiet=True), running=running)
+        low = run(replace(script, masks=LOWER, quiet=True))
     except CaptureError as e:
         return replace(report, other_masks=Bound("none", failure=str(e)))
     one_run = report.smallest_memory_bytes is None and (report.replay is None or low.replay is not None)

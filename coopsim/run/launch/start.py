@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim import phantom
+from coopsim.base.errors import CaptureError
 from coopsim.base.progress import note
-from coopsim.record.observe.errors import CaptureError
 from coopsim.run.probes import ending
 from coopsim.run.process import ProcessReport
 from coopsim.run.ranks import launcher

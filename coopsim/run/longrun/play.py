@@ -8,7 +8,7 @@ import numpy as np
 from coopsim.run.longrun.recorded import Ints
 from coopsim.run.longrun.sections import Template
 from coopsim.simulate.allocators.caching.api import CachingAllocator
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.trace.request_rows import ALLOCATE, AMOUNT, EMPTY, FREE, KIND, NUMBER, STREAM
 
 #: Columns of `Played.bytes`: peaks within the step, and what there is at its end.

@@ -78,14 +78,7 @@ class LongRun:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def play(
-        self,
-        card: Card,
-        conf: str | None = None,
-        *,
-        change: Change | None = None,
-        empties: int = 0,
-    ) -> Played:
+    def play(self, card: Card, conf: str | None = None, *, change: Change | None = None, empties: int = 0) -> Played:
         """Play it, up to the step that finds no memory. `conf`: settings of the allocator, None: those of the script.
 
         change: of the lengths; empties: empty the cache before every so many steps.

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.record.observe.private import hooked
 from coopsim.run.ranks.world import PER_NODE, World
 

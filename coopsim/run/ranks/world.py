@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 
 #: The largest world that was seen to start: PyTorch's own bookkeeping grows with it.
 LARGEST = 4096

@@ -62,7 +62,7 @@ def cuda_caching(torch: str = "", conf: str = "", driver: str = DRIVER) -> CudaC
     is not simulated, settings that it refuses, or another driver.
     """
     from coopsim.simulate.allocators.caching.conf import parse
-    from coopsim.simulate.allocators.caching.driver import find_driver
+    from coopsim.simulate.allocators.caching.device import find_driver
     from coopsim.simulate.allocators.caching.version import NEWEST, find
 
     for name, value in (("torch", torch), ("alloc_conf", conf), ("driver", driver)):

@@ -1,6 +1,7 @@
 """One region, best fit: the smallest hole that is large enough, the lowest on ties; freed neighbours merge at once.
 
 Follows OneFlow's rematerialisation allocator (docs/replay.md): holes are ordered by (size, address) in a sorted array.
+While a plan is followed, which has all addresses, there is no such array; blocks are linked and merge as ever.
 """
 
 from coopsim.simulate.allocators.blocks import link_after, take_bytes, unlink
@@ -91,8 +92,20 @@ def first_hole(S: s.State, nbytes: int, address: int) -> int:
 
 
 @kernel
+def list_holes(S: s.State) -> None:
+    """List all holes there are, as no plan is followed any more."""
+    block = S.K[s.K_HEAD]
+    while block >= 0:
+        if S.P[block, s.VALUE] < 0:
+            add_hole(S, block)
+        block = S.P[block, s.NEXT]
+
+
+@kernel
 def add_hole(S: s.State, block: int) -> None:
     """A new hole."""
+    if S.K[s.K_REQUEST] >= 0:
+        return
     S.K[s.K_HOLES] += 1
     at = S.K[s.K_HOLES] - 1
     S.H[s.HOLE_BYTES, at] = _LARGEST  # after all others, until it has its place
@@ -102,6 +115,8 @@ def add_hole(S: s.State, block: int) -> None:
 @kernel
 def _change_hole(S: s.State, at: int, block: int) -> None:
     """The hole at position `at` is now `block`: it moves to where that belongs in the order."""
+    if S.K[s.K_REQUEST] >= 0:
+        return
     H = S.H
     nbytes, address = S.P[block, s.LENGTH], S.P[block, s.ADDRESS]
     to = first_hole(S, nbytes, address)
@@ -122,6 +137,8 @@ def _change_hole(S: s.State, at: int, block: int) -> None:
 @kernel
 def remove_hole(S: s.State, at: int) -> None:
     """There is no hole at position `at` any more."""
+    if S.K[s.K_REQUEST] >= 0:
+        return
     H = S.H
     S.K[s.K_HOLES] -= 1
     for row in range(s.H_ROWS):

@@ -9,18 +9,23 @@ from coopsim.simulate.kernel.jit import kernel
 @kernel
 def carve_at(S: s.State, need: int, address: int, v: int) -> int:
     """`need` bytes for value v at `address`, or -1 if they are not free."""
-    at = first_hole(S, need, -1)
-    while at < S.K[s.K_HOLES]:
-        start = S.H[s.HOLE_ADDRESS, at]
-        if start <= address and address + need <= start + S.H[s.HOLE_BYTES, at]:
-            break
-        at += 1
-    if at == S.K[s.K_HOLES]:
+    for at in range(first_hole(S, need, -1), S.K[s.K_HOLES]):
+        block = carve_in(S, S.H[s.HOLE_BLOCK, at], need, address, v)
+        if block >= 0:
+            return block
+    return -1
+
+
+@kernel
+def carve_in(S: s.State, hole: int, need: int, address: int, v: int) -> int:
+    """The same in this block (-1: none); -1 if that is not free, or they do not lie in it."""
+    if hole < 0 or S.P[hole, s.VALUE] >= 0:
         return -1
-    hole = S.H[s.HOLE_BLOCK, at]
-    remove_hole(S, at)
     before = address - S.P[hole, s.ADDRESS]
     after = S.P[hole, s.LENGTH] - before - need
+    if before < 0 or after < 0:
+        return -1
+    remove_hole(S, first_hole(S, S.P[hole, s.LENGTH], S.P[hole, s.ADDRESS]))
     if before > 0:
         rest = link_after(S, S.P[hole, s.PREV])
         S.P[rest, s.ADDRESS] = S.P[hole, s.ADDRESS]

@@ -40,6 +40,7 @@ def unlink(S: s.State, block: int) -> None:
         S.K[s.K_TAIL] = prev
     else:
         S.P[following, s.PREV] = prev
+    S.P[block, s.LENGTH] = 0  # what still knows its number finds no room in it
     S.K[s.K_TOP] += 1
     S.slots[S.K[s.K_TOP]] = block
     S.K[s.K_BLOCKS] -= 1

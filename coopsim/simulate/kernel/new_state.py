@@ -34,7 +34,8 @@ def new_state(
     O = program.ops.copy()  # noqa: E741
     O[:, s.LOSS] = s.UNKNOWN
     P = _aligned(n_blocks, s.P_COLUMNS)
-    P[:, s.PREV] = P[:, s.NEXT] = P[:, s.VALUE] = P[:, s.ADDRESS] = P[:, s.LENGTH] = -1
+    if caching is not None:
+        P[:, s.PREV] = P[:, s.NEXT] = P[:, s.VALUE] = P[:, s.ADDRESS] = P[:, s.LENGTH] = -1
     K = np.zeros(s.K_SIZE, np.int64)
     K[s.K_BUDGET] = K[s.K_FREE] = budget
     K[s.K_HEAD] = K[s.K_TAIL] = K[s.K_OP] = K[s.K_REQUEST] = -1
@@ -81,6 +82,8 @@ def new_state(
         decisions=np.zeros(0, np.int8),
         until=np.zeros(0, np.int64),
         requests=np.zeros((0, 2), np.int64),
+        below=np.zeros(0, np.int64),
+        blocks=np.zeros(0, np.int64),
         away=np.zeros((0, s.A_COLUMNS), np.int64),
         copies=np.zeros((0, s.COPIES_COLUMNS), np.int64),
         K=K,

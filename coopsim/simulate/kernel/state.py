@@ -224,6 +224,8 @@ class State(Bundle):
     decisions: Array  # (uses + values,), int8: of a plan (replay/plan.py), what leaves when
     until: Array  # (values,): the op until which each value stays for others
     requests: Array  # (requests, 2): and the values and addresses of its requests
+    below: Array  # (requests,): of each, which one before it lies next below; a number in `blocks`
+    blocks: Array  # (values there at the start + requests,): the blocks that they have had in this iteration
     away: Array  # (copies of a plan, A_COLUMNS)
     copies: Array  # (values, COPIES_COLUMNS), or no rows
     K: Array  # (K_SIZE,)

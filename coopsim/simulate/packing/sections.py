@@ -106,11 +106,7 @@ class Keys:
             spread = np.array([noise.uniform(-_NOISE, _NOISE) for _ in range(len(width))])
             factor = np.exp(spread) * (1 + _BOOST * self.blame / max(self.blame.max(initial=0), 1.0))
             width, area = width * factor, area * factor
-        by = (
-            (-area, -width, -self.contention),
-            (-self.contention, -area, -width),
-            (-width, -area, -self.contention),
-        )
+        by = ((-area, -width, -self.contention), (-self.contention, -area, -width), (-width, -area, -self.contention))
         return np.lexsort(by[kind % 3])
 
     def greedy(self) -> Iterator[Ints]:

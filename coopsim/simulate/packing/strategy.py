@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopsim.simulate.packing.by_parts import Attempt
 from coopsim.simulate.packing.fit import fit, height
-from coopsim.simulate.packing.hunt import RESTART, Hunt, Leaf
+from coopsim.simulate.packing.hunt import RESTART, Attempt, Hunt, Leaf
 from coopsim.simulate.packing.items import Ints, Items, lower_bound, quantum
 from coopsim.simulate.packing.sections import Keys, parts, sections
 

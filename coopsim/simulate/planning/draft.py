@@ -18,6 +18,7 @@ from coopsim.simulate.planning.dry_run_state import (
     D_RESIDENCIES,
     NEED,
     Q_COLUMNS,
+    Q_LEFT,
     Q_UNTIL,
     Q_VALUE,
     T_AWAYS,
@@ -27,7 +28,7 @@ from coopsim.simulate.planning.dry_run_state import (
 )
 from coopsim.simulate.planning.program import NEVER, Program
 from coopsim.simulate.planning.request import Copying
-from coopsim.simulate.planning.selection import COMES, GOES, I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE
+from coopsim.simulate.planning.selection import COMES, GOES, I_AFTER, I_BEFORE, I_ENDS, I_OPEN, I_VALUE, Selection
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,11 @@ class Draft:
     ) -> None:
         self.program, self.copying, self.target_bytes = program, copying, target_bytes
         self.D: DryRun = new_dry_run(program, first_run=first_run, copying=copying)
-        self.chosen = selection.selection(self.program, self.copying)
+
+    @cached_property
+    def chosen(self) -> Selection:
+        """The idle intervals."""
+        return selection.selection(self.program, self.copying)
 
     @cached_property
     def graph(self) -> CutGraph:
@@ -167,9 +172,12 @@ class Draft:
 
     def residencies(self) -> tuple[DryRun, s.Array]:
         """A dry run in which nothing stays longer than it is needed, and its residencies (rows of Q)."""
-        exact = replace(self.D, until=self.D.X[:, NEED].copy())
-        dry_run(exact)
-        logged = replace(exact, Q=np.zeros((int(self.D.K[D_RESIDENCIES]), Q_COLUMNS), np.int64))
-        dry_run(logged)
-        logged.Q[logged.Q[:, Q_UNTIL] < 0, Q_UNTIL] = NEVER
-        return exact, logged.Q
+        exact, until = self.D, self.D.X[:, NEED].astype(np.int64)
+        while len(exact.Q) < exact.K[D_RESIDENCIES]:  # what leaves may come again with another result of its op
+            rows = np.zeros((int(exact.K[D_RESIDENCIES]), Q_COLUMNS), np.int64)
+            exact = replace(exact, until=until, Q=rows)
+            dry_run(exact)
+        rows = exact.Q[: exact.K[D_RESIDENCIES]]
+        lasts = np.flatnonzero(rows[:, Q_UNTIL] < 0)
+        rows[lasts, Q_UNTIL] = rows[lasts, Q_LEFT] = NEVER
+        return exact, rows

@@ -1,6 +1,6 @@
 """Copies to and from the host in a dry run, by the plan: engines, the host's bytes, and what the ops wait for.
 
-As replay/copies_by_plan.py does it in a replay, which however takes a plan as it comes: there a copy that cannot be
+As replay/run_op.py does it in a replay, which however takes a plan as it comes: there a copy that cannot be
 made is left out, as nothing may exceed the host's memory. Here one for which the host has no room ends the plan, before
 a replay has it; and no more is asked, because only what may be offloaded is planned to be, while it has uses left, and
 between two ops nothing is pinned. So of a plan that is followed, all copies are made.
@@ -65,7 +65,7 @@ def fetch(D: DryRun, v: int, row: int) -> None:
 
 @kernel
 def copy_before(D: DryRun, op: int) -> bool:
-    """The copies that are planned before op (replay/copies_by_plan.py). False: the host has no room for one."""
+    """The copies that are planned before op (replay/run_op.py). False: the host has no room for one."""
     D.begin[op] = D.T[T_TIME]
     left = False
     while D.T[T_AWAY] < D.T[T_AWAYS] and D.away[D.T[T_AWAY], s.A_OP] <= op:

@@ -17,9 +17,10 @@ from coopsim.simulate.planning.request import Copying
 HERE, HOLDS, INTERVAL, RESIDENCY, NEED, SINCE, FOR_OTHERS = range(7)
 X_COLUMNS = 7
 
-# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each.
-Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL = range(4)
-Q_COLUMNS = 4
+# Q: a row per residency, in the order of requests. FROM and UNTIL count op runs, two for each. LEFT: how many had
+# begun when it ended.
+Q_VALUE, Q_BYTES, Q_FROM, Q_UNTIL, Q_LEFT = range(5)
+Q_COLUMNS = 5
 
 # K: cost, residencies and op runs, bytes now; a stamp for walks, how many dry runs there were, whether an op is in
 # place on its first run only, the op now; the op runs of all dry runs.
@@ -80,7 +81,7 @@ class DryRunCounts(Bundle):
     """What a dry run counts, and room for that."""
 
     back: s.Array  # of each interval: the first op for which its value came back before it ended, -1: none
-    X: s.Array
+    X: NDArray[np.int32]  # half the memory to go through
     peak: s.Array  # most bytes while each op of the program is served
     spare: s.Array  # bytes that nothing needs from each op on: the change
     pending: s.Array
@@ -117,7 +118,7 @@ def new_dry_run(program: Any, *, first_run: bool = False, copying: Copying | Non
         decisions=np.zeros(len(program.uses) + values, np.int8),
         back=np.zeros(len(program.uses) + values, np.int64),
         until=np.full(values, NEVER),
-        X=np.zeros((values, X_COLUMNS), np.int64),
+        X=np.zeros((values, X_COLUMNS), np.int32),
         peak=np.zeros(n_ops, np.int64),
         spare=np.zeros(n_ops + 1, np.int64),
         pending=np.zeros(n_ops + 1, np.int64),
@@ -157,6 +158,7 @@ def leave(D: DryRun, v: int) -> None:
     residency = D.X[v, RESIDENCY]
     if residency < D.Q.shape[0]:
         D.Q[residency, Q_UNTIL] = 2 * D.K[D_RUNS] + 1
+        D.Q[residency, Q_LEFT] = D.K[D_RESIDENCIES]
 
 
 @inlined

@@ -9,8 +9,8 @@ from coopsim.simulate.planning.adjust_copies import prefetch, take_back
 from coopsim.simulate.planning.away import Away
 from coopsim.simulate.planning.cut import decide_at
 from coopsim.simulate.planning.draft import Draft, Saved
-from coopsim.simulate.planning.dry_run_state import D_COST, Q_BYTES, Q_VALUE, T_AWAYS
-from coopsim.simulate.planning.place import place
+from coopsim.simulate.planning.dry_run_state import D_COST, Q_BYTES, Q_LEFT, Q_VALUE, T_AWAYS
+from coopsim.simulate.planning.place import next_below, place
 from coopsim.simulate.planning.prune import prune
 from coopsim.simulate.planning.request import PlanRequest, ResidencyPlan
 from coopsim.simulate.planning.select import select
@@ -119,5 +119,6 @@ def with_addresses(
             requests = np.stack([residencies[n:, Q_VALUE], at[n:]], axis=1)
             height = int((at + residencies[:, Q_BYTES]).max(initial=0))
             away = D.away[: D.T[T_AWAYS]].copy()
-            return ResidencyPlan(D.decisions.copy(), exact.until, requests, away, int(exact.K[D_COST]), peak, height)
+            cost, below = int(exact.K[D_COST]), next_below(residencies[:, Q_LEFT], at)[n:]
+            return ResidencyPlan(D.decisions.copy(), exact.until, requests, below, away, cost, peak, height)
     return None

@@ -5,6 +5,7 @@ docs/replay.md says what each rule is for.
 
 import weakref
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def lower(
 
 
 def _flat(rows: Iterable[list[int]]) -> s.Array:
-    return np.array([x for row in rows for x in row], np.int64)
+    return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
 class _Lowering:
@@ -244,11 +245,10 @@ class _Lowering:
         saved = saved_for_backward(trace)
         expensive = [name.startswith(_EXPENSIVE) for name in trace.name]
         values = np.zeros((len(self.storage), s.V_STATIC), np.int64)
-        users: list[list[int]] = [[] for _ in self.storage]
-        for op, row in enumerate(self.ins):
-            for v in row:
-                users[v].append(op)
-        values[:, s.USES_END] = np.cumsum([len(row) for row in users])
+        each, ins = np.arange(n_ops), _flat(self.ins)
+        n_ins, n_outs, n_temps = ([len(row) for row in rows] for rows in (self.ins, self.outs, self.temps))
+        users = np.repeat(each, n_ins)
+        values[:, s.USES_END] = np.bincount(ins, minlength=len(values)).cumsum()
         values[1:, s.USES] = values[:-1, s.USES_END]
         producer = np.array(self.producer, np.int64)
         made = producer >= 0
@@ -271,7 +271,6 @@ class _Lowering:
         ops = np.zeros((n_ops + 1, s.O_COLUMNS), np.int64)
         ops[:n_ops, s.COST] = trace.cost_ns
         ops[:n_ops, s.DECIDE] = self.decide
-        n_ins, n_outs, n_temps = ([len(row) for row in rows] for rows in (self.ins, self.outs, self.temps))
         ops[1:, s.INS] = np.cumsum(n_ins)
         ops[1:, s.OUTS] = np.cumsum(n_outs) + np.cumsum(n_temps)
         ops[:n_ops, s.TEMPS] = ops[:n_ops, s.OUTS] + n_outs
@@ -280,18 +279,17 @@ class _Lowering:
             dropped[v] = op
         step_cost = np.zeros(trace.n_steps, np.int64)
         np.add.at(step_cost, trace.step, trace.cost_ns)
-        each = np.arange(n_ops)
         return Program(
             values=values,
             ops=ops,
-            ins=_flat(self.ins),
+            ins=ins,
             outs=_flat(o + t for o, t in zip(self.outs, self.temps, strict=True)),
-            uses=_flat(users),
+            uses=users[np.argsort(ins, kind="stable")],
             initial=np.array(self.initial, np.int64),
             events=self._events(non_evictable, counted),
             step_cost=step_cost,
             carry=np.array(self.carry, np.int64).reshape(-1, 2),
-            edge_op=np.concatenate([np.repeat(each, n_ins), np.repeat(each, np.add(n_outs, n_temps))]),
+            edge_op=np.concatenate([users, np.repeat(each, np.add(n_outs, n_temps))]),
             storage=np.array(self.storage, np.int64),
             version=np.array(self.version, np.int64),
             spare=np.array(self.spare, np.int64),

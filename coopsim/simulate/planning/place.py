@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from coopsim.simulate.kernel import state as s
+from coopsim.simulate.kernel.jit import kernel
 from coopsim.simulate.packing.as_they_come import as_they_come
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Ints, Items
 from coopsim.simulate.packing.sections import Keys, parts, sections
 from coopsim.simulate.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
+from coopsim.simulate.planning.ranges import fill, most, new_ranges
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
 _FEW = 4  # the same of very many
@@ -47,6 +49,37 @@ def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) 
                 if at is None:
                     at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
+
+
+def next_below(left: s.Array, at: s.Array) -> s.Array:
+    """Of each residency, the one that lies next below it when it begins; -1: none. left: as Q_LEFT; at: addresses."""
+    addresses, rank = np.unique(at, return_inverse=True)
+    n, found = len(addresses), np.full(len(at), -1)
+    there, number = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    ends = np.argsort(left, kind="stable")
+    _find_below(new_ranges(n), there, number, rank, ends, np.ascontiguousarray(left), found)
+    return found
+
+
+@kernel
+def _find_below(
+    tree: s.Array, there: s.Array, number: s.Array, rank: s.Array, ends: s.Array, left: s.Array, found: s.Array
+) -> None:
+    """Fill `found`. there: of each address, the lowest first, 1 + its place in this order while `number` is there."""
+    ended = 0
+    for k in range(len(rank)):
+        while left[ends[ended]] <= k:
+            r = rank[ends[ended]]
+            if number[r] == ends[ended]:
+                there[r] = 0
+                fill(tree, there, r, r + 1)
+            ended += 1
+        r = rank[k]
+        below = most(tree, 0, r)
+        if below > 0:
+            found[k] = number[below - 1]
+        there[r], number[r] = r + 1, k
+        fill(tree, there, r, r + 1)
 
 
 def _place(items: Items, taken: s.Array, budget: int, least_work: int = 0) -> Ints | None:

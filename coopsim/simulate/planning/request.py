@@ -29,18 +29,23 @@ REQUEST_VALUE, REQUEST_ADDRESS = range(2)
 
 @dataclass(frozen=True)
 class ResidencyPlan:
-    """Decisions for all idle intervals, and for each request of the iteration, in order, its value and address."""
+    """Decisions for all idle intervals, and for each request of the iteration, in order, its value and address.
+
+    below: of each request, which of those before it lies next below its address then, of what is in memory: a number in
+    their order, which begins with what was there at the start; -1: none.
+    """
 
     decisions: Any
     until: s.Array
     requests: s.Array
+    below: s.Array
     away: s.Array  # its copies, in order (kernel/state.py)
     cost: int  # decision cost of the recomputations of the iteration
     peak: int  # most bytes in memory
     height: int  # the end of the highest of them
 
     def __post_init__(self) -> None:
-        for array in (self.decisions, self.until, self.requests, self.away):
+        for array in (self.decisions, self.until, self.requests, self.below, self.away):
             array.setflags(write=False)
 
 

@@ -3,8 +3,10 @@
 import ast
 import hashlib
 import importlib.metadata
+import linecache
 import os
 import sys
+import traceback
 import types
 from collections.abc import Iterator
 from functools import lru_cache
@@ -16,12 +18,25 @@ from coopsim.base.types import CoopsimError
 from coopsim.simulate.policies._code import is_local_file
 from coopsim.simulate.policies._eviction_policy import EvictionPolicy
 from coopsim.simulate.policies._space import Policy
-from coopsim.simulate.policies._where import said
 
 FOLDERS = "COOPSIM_POLICIES"
 GROUP = "coopsim.policies"
 
 Found = Policy | EvictionPolicy | type[EvictionPolicy]
+
+
+def said(e: BaseException) -> str:
+    """What was raised, and in which line of the user's, as one line."""
+    text = str(e).splitlines()[0] if str(e) else "no message"
+    what = f"{type(e).__name__}: {text}"
+    if isinstance(e, SyntaxError):
+        return what  # says where
+    theirs = [frame for frame in traceback.extract_tb(e.__traceback__) if is_local_file(frame.filename)]
+    if not theirs:
+        return what
+    file, line = theirs[-1].filename, theirs[-1].lineno or 0
+    source = linecache.getline(file, line).strip()
+    return f"{Path(file).name}:{line}: {what}" + (f", in `{source}`" if source else "")
 
 
 def in_file(path: Path, name: str = "") -> Found:

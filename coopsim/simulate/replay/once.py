@@ -1,28 +1,66 @@
 """One replay: what all its tries share, and one try."""
 
+import ctypes
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from coopsim.base.text import human
-from coopsim.base.types import CoopsimError, CostModel, Lose, OffloadState, SmallArea
+from coopsim.base.types import Action, CoopsimError, CostModel, Lose, OffloadState, SmallArea
 from coopsim.cards.link import Link
 from coopsim.simulate.allocators import ARENA
 from coopsim.simulate.allocators.small_area import SMALL_AREA
 from coopsim.simulate.kernel import codes
 from coopsim.simulate.kernel import state as s
+from coopsim.simulate.kernel.call import address_of
 from coopsim.simulate.kernel.new_state import new_state
 from coopsim.simulate.planning.request import PlanRequest, copies
 from coopsim.simulate.policies import Policy
-from coopsim.simulate.replay.log import ROWS, Log
 from coopsim.simulate.replay.loop import run
 from coopsim.simulate.replay.planned_run import PlannedRun
 from coopsim.simulate.replay.score import random_state
 from coopsim.simulate.replay.user import Hooks
 
+ROWS = 1 << 15  #: of the core's array
+
+_TAKE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_COUNTED = {
+    Action.EVICT: s.K_EVICTIONS,
+    Action.RELEASE: s.K_RELEASES,
+    Action.RECOMPUTE: s.K_RECOMPUTES,
+    Action.OFFLOAD: s.K_OFFLOADS,
+    Action.FETCH: s.K_FETCHES,
+}
 _NO_LIMIT = 1 << 61  # bytes
 _OPS_AT_ONCE = 1_000_000  # about as many as are run in a second
+
+
+class Log:
+    """All rows of one run of the core on `state`. A replay runs once: nothing counts them beforehand."""
+
+    def __init__(self, state: s.State) -> None:
+        self._state, self._taken = state, list[s.Array]()
+        self._callback = _TAKE(self._take)
+        state.K[s.K_LOG_HOOK] = address_of(self._callback)
+
+    def _take(self, _what: int, rows: int) -> int:
+        self._taken.append(self._state.log[:rows].copy())
+        return 0
+
+    def rows(self) -> s.Array:
+        """The rows, in order. CoopsimError if they are not those that the core has counted."""
+        K, log = self._state.K, self._state.log
+        found = np.concatenate([*self._taken, log[: K[s.K_ROWS] - K[s.K_TAKEN]]])
+        counts = np.bincount(found[:, s.L_ACTION], minlength=len(Action))
+        wrong = [f"{a.name.lower()} {counts[a]} and {K[at]}" for a, at in _COUNTED.items() if counts[a] != K[at]]
+        if (ops := counts[Action.COMPUTE] + counts[Action.RECOMPUTE]) != K[s.K_OPS]:
+            wrong.append(f"ops {ops} and {K[s.K_OPS]}")
+        if len(found) != K[s.K_ROWS]:
+            wrong.append(f"rows {len(found)} and {K[s.K_ROWS]}")
+        if wrong:
+            raise CoopsimError(f"a defect of coopsim: the schedule's rows and counters differ ({'; '.join(wrong)})")
+        return found
 
 
 class OneReplay:

@@ -1,6 +1,7 @@
 """What a replay asks of a plan while it follows one; the first surprise ends that for the iteration."""
 
-from coopsim.simulate.allocators.at_address import carve_at
+from coopsim.simulate.allocators.arena import list_holes
+from coopsim.simulate.allocators.at_address import carve_in
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.simulate.planning.request import LEAVE, LEAVE_ONCE, REQUEST_ADDRESS, REQUEST_VALUE
@@ -12,9 +13,22 @@ def take_planned(S: s.State, v: int) -> int:
     n = S.K[s.K_REQUEST]
     block = -1
     if n < S.requests.shape[0] and S.requests[n, REQUEST_VALUE] == v:
-        block = carve_at(S, S.V[v, s.BYTES], S.requests[n, REQUEST_ADDRESS], v)
-    S.K[s.K_REQUEST] = n + 1 if block >= 0 else -1
+        hole = S.K[s.K_HEAD] if S.below[n] < 0 else S.P[S.blocks[S.below[n]], s.NEXT]
+        block = carve_in(S, hole, S.V[v, s.BYTES], S.requests[n, REQUEST_ADDRESS], v)
+    if block >= 0:
+        S.blocks[S.initial.shape[0] + n] = block
+        S.K[s.K_REQUEST] = n + 1
+    else:
+        leave_plan(S)
     return block
+
+
+@kernel
+def leave_plan(S: s.State) -> None:
+    """No plan is followed from here on."""
+    if S.K[s.K_REQUEST] >= 0:
+        S.K[s.K_REQUEST] = -1
+        list_holes(S)
 
 
 @inlined

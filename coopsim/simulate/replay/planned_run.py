@@ -21,17 +21,13 @@ from coopsim.simulate.policies import Policy
 from coopsim.simulate.policies.coop import POLICY as COOP
 from coopsim.simulate.replay.host import wait
 from coopsim.simulate.replay.loop import run
+from coopsim.simulate.replay.plan import leave_plan
 
 
 def for_first_step(policy: Policy) -> list[Policy]:
     """As itself, as Coop, and with other windows and another placement."""
     coop = replace(
-        policy,
-        cost=COOP.cost,
-        divisor=COOP.divisor,
-        recency=COOP.recency,
-        search=COOP.search,
-        placement=COOP.placement,
+        policy, cost=COOP.cost, divisor=COOP.divisor, recency=COOP.recency, search=COOP.search, placement=COOP.placement
     )
     return [policy, coop, *for_later_steps(policy)[1:]]
 
@@ -105,12 +101,21 @@ class PlannedRun:
     def _begin_iteration(self, state: s.State, step: int) -> s.State:
         """The state, with the plan for the iteration that begins, if there is one."""
         plan = self._plan_for(state) if self._is_known(step) else None
-        state.K[s.K_REQUEST] = 0 if plan else -1
         if plan is None:
+            leave_plan(state)
             return state
+        state.K[s.K_REQUEST] = state.K[s.K_HOLES] = 0
         state.K[s.K_AWAY] = state.K[s.K_LEFT] = 0
         state.copies[:, s.LEAVES] = 0
-        return replace(state, decisions=plan.decisions, until=plan.until, requests=plan.requests, away=plan.away)
+        return replace(
+            state,
+            decisions=plan.decisions,
+            until=plan.until,
+            requests=plan.requests,
+            below=plan.below,
+            blocks=np.append(state.V[state.initial, s.BLOCK], np.zeros(len(plan.requests), np.int64)),
+            away=plan.away,
+        )
 
     def _is_known(self, step: int) -> bool:
         """Whether the steps of the iteration that begins are known: from the trace, or from the one before."""

@@ -23,8 +23,8 @@ from coopsim.simulate.kernel.jit import DISABLED
 from coopsim.simulate.policies import Policy
 from coopsim.simulate.policies._compiled import COLUMNS, compiled
 from coopsim.simulate.policies._eviction_policy import ANSWERS, EVENTS, check_arguments, kinds_of
+from coopsim.simulate.policies._foreign import said
 from coopsim.simulate.policies._reads import Reads
-from coopsim.simulate.policies._where import said
 from coopsim.simulate.replay.user_memory import Memory
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from coopsim.base.types import CoopsimError
 from coopsim.simulate.allocators.caching.api import CachingAllocator
-from coopsim.simulate.allocators.caching.driver import FIRST_FIT
+from coopsim.simulate.allocators.caching.device import FIRST_FIT
 from coopsim.trace.request_rows import ALLOCATE, KIND
 from coopsim.trace.requests import Requests
 from coopsim.trace.requests_of import of_schedule

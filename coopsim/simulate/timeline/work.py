@@ -103,12 +103,7 @@ def work(
 
 class _Writer:
     def __init__(
-        self,
-        schedule: Schedule,
-        trace: Trace,
-        params: Params,
-        calls: dict[int, AllocatorCalls],
-        link: Link | None,
+        self, schedule: Schedule, trace: Trace, params: Params, calls: dict[int, AllocatorCalls], link: Link | None
     ) -> None:
         self.rows, self.trace, self.params, self.calls = schedule.rows(), trace, params, calls
         self.streams = trace.stream.tolist()

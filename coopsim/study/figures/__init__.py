@@ -6,19 +6,6 @@ set.
 
 from coopsim.study.figures import feasibility, lines, memory_map, time
 from coopsim.study.figures.output import FORMATS, save
-from coopsim.study.figures.plot import plot_comparison, plot_map, plot_schedule, plot_sweep, plot_time, plot_trace
+from coopsim.study.figures.plot import FigureFiles
 
-__all__ = [
-    "FORMATS",
-    "feasibility",
-    "lines",
-    "memory_map",
-    "plot_comparison",
-    "plot_map",
-    "plot_schedule",
-    "plot_sweep",
-    "plot_time",
-    "plot_trace",
-    "save",
-    "time",
-]
+__all__ = ["FORMATS", "FigureFiles", "feasibility", "lines", "memory_map", "save", "time"]

@@ -1,6 +1,6 @@
 """From the rows of a sweep to what a curve shows: a band at each nominal memory ratio, never a lone point."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from coopsim.base.types import CoopsimError, Outcome
 from coopsim.study.grouping import Grouping, grouping
@@ -46,10 +46,8 @@ def series(df: "pd.DataFrame | Grouping") -> "dict[Series, pd.DataFrame]":
     return {Series(str(s["policy"]), found.variant(s)): rows for s, rows in divided}
 
 
-def bands(rows: "pd.DataFrame", values: "pd.Series[float]", spread: str) -> list[Band]:
+def bands(rows: "pd.DataFrame", values: "pd.Series[float]", spread: Literal["range", "std"]) -> list[Band]:
     """The bands of one curve, smallest ratio first. spread: `range` (least to greatest) or `std` (deviation)."""
-    if spread not in ("range", "std"):
-        raise CoopsimError(f"spread is range or std, not {spread!r}")
     found = []
     for ratio, group in rows.groupby("band_center", sort=True, observed=True):
         fits = group.index[group["outcome"] == Outcome.OK]

@@ -1,37 +1,47 @@
 """The curves of a sweep's table in one panel per trace: lines, shades, marks, and what the legend says of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopsim.base.types import Outcome
 from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import Band, Series, bands, series
 from coopsim.study.figures.choice import PolicyChoice
-from coopsim.study.figures.counts import Count
 from coopsim.study.grouping import grouping
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)), (0, (8, 2)), (0, (2, 2)))
 _NONE_FITS, _SOME_FIT = "does not fit", "not all budgets of the band fit"
 _SPREAD = "shade"
-_SPREADS = {"range": "least to greatest of the band", "std": "mean ± standard deviation of the band"}
+_SHADED = "mean ± standard deviation of the band"
+_FARTHER = (1.0, 2.0, 3.0)  # of a count from its marker, the nearest first
 _SHADE = 0.18  #: how opaque it is
+
+
+class Count(NamedTuple):
+    """`2/3` at a point of the axes, in the colour of its curve."""
+
+    ax: "Axes"
+    x: float
+    y: float
+    text: str
+    color: str
 
 
 class Curves:
     """A table divided into curves, each with a look: a policy has one colour and marker, a variant one dash; where
     there is one policy alone, each variant has a colour of its own."""
 
-    def __init__(self, df: "pd.DataFrame", spread: str, choice: PolicyChoice) -> None:
+    def __init__(self, df: "pd.DataFrame", choice: PolicyChoice) -> None:
         found = grouping(choice.rows(df))
         self.table = found.table
         self.traces: list[str] = list(dict.fromkeys(self.table["trace"]))
-        self.spread = spread
         divided = series(found)
         names = choice.names(dict.fromkeys(df["policy"]))
         self.rows = {name: divided[name] for name in sorted(divided, key=lambda s: names.index(s.policy))}
@@ -87,7 +97,7 @@ class Curves:
         for name, whole in self.rows.items():
             rows = whole[whole["trace"] == trace]
             if not rows.empty:
-                drawn[name] = bands(rows, values(rows), self.spread)
+                drawn[name] = bands(rows, values(rows), "std")
         for name in reversed(drawn):  # the first in the legend comes on top
             self._curve(ax, drawn[name], self.looks[name], self.dashes[name])
         if log:
@@ -150,7 +160,7 @@ class Curves:
                 Line2D([], [], color=look.color, marker=look.marker, linestyle=self.dashes[name], label=label)
             )
         if _SPREAD in self._shown:
-            handles.append(Patch(facecolor=output.GREY, alpha=_SHADE, linewidth=0, label=_SPREADS[self.spread]))
+            handles.append(Patch(facecolor=output.GREY, alpha=_SHADE, linewidth=0, label=_SHADED))
         for label, marker, face in ((_SOME_FIT, "o", "white"), (_NONE_FITS, "x", "black")):
             if label in self._shown:
                 look_of_mark: Any = {"color": "#444444", "marker": marker, "markerfacecolor": face, "linestyle": "none"}
@@ -169,3 +179,46 @@ def _row_pt() -> float:
     import matplotlib as mpl
 
     return 1.35 * float(mpl.rcParams["lines.markersize"])
+
+
+def write_counts(figure: "Figure", counts: Sequence[Count]) -> None:
+    """Write each where it lies on no other, no marker and no edge; those for which there is no such place are left out:
+    their markers are hollow. To be called when the figure is laid out."""
+    from matplotlib.patheffects import withStroke
+    from matplotlib.transforms import Bbox
+
+    taken: dict[Any, list[Any]] = {}
+    for ax in {count.ax for count in counts}:
+        at = [line.get_transform().transform(line.get_xydata()) for line in ax.lines if line.get_marker() != "None"]
+        half = 0.6 * max((line.get_markersize() for line in ax.lines), default=0) * figure.dpi / 72
+        taken[ax] = [Bbox([[x - half, y - half], [x + half, y + half]]) for points in at for x, y in points]
+    for count in counts:
+        text = count.ax.annotate(
+            count.text,
+            (count.x, count.y),
+            xytext=(0, 0),
+            textcoords="offset points",
+            color=count.color,
+            fontsize="x-small",
+            zorder=4,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+        )
+        size = float(text.get_fontsize())
+        for across, up, side, edge in _places():
+            text.set(position=(across * size, up * size), ha=side, va=edge)
+            box = text.get_window_extent()
+            inside = count.ax.get_window_extent().padded(1)
+            is_in = inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1)
+            if is_in and not any(box.overlaps(other) for other in taken[count.ax]):
+                taken[count.ax].append(box)
+                break
+        else:
+            text.remove()
+
+
+def _places() -> Iterator[tuple[float, float, str, str]]:
+    """Offsets in units of the font's size, and how the text is aligned there, the best first."""
+    for far in _FARTHER:
+        yield from ((0.6 * far, 0.5 * far, "left", "bottom"), (0.6 * far, -0.5 * far, "left", "top"))
+        yield from ((-0.6 * far, 0.5 * far, "right", "bottom"), (-0.6 * far, -0.5 * far, "right", "top"))
+        yield from ((0.0, 0.7 * far, "center", "bottom"), (0.0, -0.7 * far, "center", "top"))

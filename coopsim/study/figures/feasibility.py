@@ -7,11 +7,11 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from coopsim.base.types import CoopsimError, Outcome
-from coopsim.study.feasibility import Tried, feasibility
 from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import Series, check, series
 from coopsim.study.figures.choice import ALL, PolicyChoice
 from coopsim.study.grouping import grouping
+from coopsim.study.tables import Tried, feasibility
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,11 +26,7 @@ _ROW = 0.84  # of the distance between two rows
 
 
 def draw(
-    df: "pd.DataFrame",
-    *,
-    size: style.Size = "column",
-    choice: PolicyChoice = ALL,
-    axes: "Sequence[Axes] | None" = None,
+    df: "pd.DataFrame", *, size: style.Size = "column", choice: PolicyChoice = ALL, axes: "Sequence[Axes] | None" = None
 ) -> "Figure":
     """A map's table as a picture: a panel per trace, a row per policy (and allocator or option, if there are several).
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from coopsim.base.errors import unknown
 from coopsim.base.types import CoopsimError
-from coopsim.study.figures import counts, output, style
+from coopsim.study.figures import output, style
 from coopsim.study.figures.bands import check
 from coopsim.study.figures.choice import ALL, PolicyChoice
-from coopsim.study.figures.curves import Curves
+from coopsim.study.figures.curves import Curves, write_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +34,9 @@ class Quantity:
 
 
 QUANTITIES = {
-    "overhead": Quantity(
-        "overhead (%)",
-        "overhead",
-        lambda df: 100 * (df["overhead"].astype("float64") - 1),
-    ),
+    "overhead": Quantity("overhead (%)", "overhead", lambda df: 100 * (df["overhead"].astype("float64") - 1)),
     "fragmentation": Quantity(
-        "fragmentation rate (%)",
-        "fragmentation rate",
-        lambda df: 100 * df["fragmentation_rate"].astype("float64"),
+        "fragmentation rate (%)", "fragmentation rate", lambda df: 100 * df["fragmentation_rate"].astype("float64")
     ),
     "search": Quantity(
         "blocks visited per step",
@@ -66,7 +60,6 @@ def draw(
     what: str,
     *,
     size: style.Size = "column",
-    spread: str = "std",
     choice: PolicyChoice = ALL,
     axes: "Sequence[Axes] | None" = None,
 ) -> "Figure":
@@ -75,14 +68,14 @@ def draw(
     what: `overhead`, `fragmentation` (request counted as used), `search` (blocks visited) or `search_time` (wall
     clock). size: `column`, `slide`, `page`: small panels, four beside each other, with one label for all; or width and
     height of the figure in inches. axes: of a figure of one's own, one per trace, which is then left as it is.
-    A line is the mean over the neighbouring budgets that ran, its shade their `range` or their standard deviation,
-    `std`, as in the tables. It ends where most do not run. A hollow marker: only some of them ran, with how many where
-    there is room. A cross above the panel: none did. CoopsimError for a table or a word that it does not know.
+    A line is the mean over the neighbouring budgets that ran, its shade their standard deviation, as in the tables. It
+    ends where most do not run. A hollow marker: only some of them ran, with how many where there is room. A cross above
+    the panel: none did. CoopsimError for a table or a word that it does not know.
     """
     if what not in QUANTITIES:
         raise unknown("figure", what, QUANTITIES)
     quantity = QUANTITIES[what]
-    curves = Curves(check(df), spread, choice)
+    curves = Curves(check(df), choice)
     traces = curves.traces
     if axes is not None:
         return _into(axes, curves, quantity)
@@ -105,13 +98,11 @@ def draw(
     return figure
 
 
-def overview(
-    df: "pd.DataFrame", *, size: style.Size = "column", spread: str = "std", choice: PolicyChoice = ALL
-) -> "Figure":
+def overview(df: "pd.DataFrame", *, size: style.Size = "column", choice: PolicyChoice = ALL) -> "Figure":
     """Overhead, fragmentation and search: a row of panels per trace; of more than three traces, small panels in a grid,
     a column per trace and four of them beside each other. The rest as in `draw`.
     """
-    curves = Curves(check(df), spread, choice)
+    curves = Curves(check(df), choice)
     few = len(curves.traces) <= _FEW
     size = "page" if size == "column" and not few else size
     across = len(_OVERVIEW) if few else 4
@@ -152,7 +143,7 @@ def _into(axes: "Sequence[Axes]", curves: Curves, quantity: Quantity) -> "Figure
     axes[0].legend(handles=curves.handles())
     figure: Any = axes[0].get_figure(root=True)
     figure.draw_without_rendering()
-    counts.write(figure, curves.counts)
+    write_counts(figure, curves.counts)
     return figure  # type: ignore[no-any-return]
 
 
@@ -171,7 +162,7 @@ def _ends(figure: "Figure", curves: Curves, size: style.Size, more: str, *, shar
     style.add_legend(figure, curves.handles(), place, grow="whole_width_in" not in style.size(size))
     style.finish(figure, size)
     if counted:
-        counts.write(figure, curves.counts)
+        write_counts(figure, curves.counts)
 
 
 def _positive(values: "pd.Series[float]") -> "pd.Series[float]":

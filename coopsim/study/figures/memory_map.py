@@ -9,10 +9,9 @@ import numpy as np
 from coopsim.base.text import human, overhead
 from coopsim.base.types import Action, CoopsimError, Outcome, Phase
 from coopsim.study.figures import copies as copying
-from coopsim.study.figures import output, style, ticks
-from coopsim.study.figures.cells import FREE, cells, largest_stretch
+from coopsim.study.figures import output, style
 from coopsim.study.figures.choice import ALL, PolicyChoice
-from coopsim.study.figures.residences import ROLES, Residences, residences
+from coopsim.study.figures.residences import FREE, ROLES, Residences, cells, largest_stretch, residences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,11 +70,11 @@ def compare(
     return _figure(schedules, trace, step, size, choice, axes)
 
 
-def data(schedule: "Schedule", trace: "Trace", step: int | None = None) -> "pd.DataFrame":
+def data(schedule: "Schedule", trace: "Trace") -> "pd.DataFrame":
     """What is drawn: a row per residency, with address and bytes, begin and end in ns since the step began, role."""
     import pandas as pd
 
-    r = residences(schedule, trace, step)
+    r = residences(schedule, trace)
     columns = ("address", "bytes", "begin_ns", "end_ns", "storage", "op", "recomputed", "evicted")
     about = {"policy": schedule.header["policy"], "budget_bytes": schedule.header["budget_bytes"], "step": r.step}
     return pd.DataFrame(about | {c: getattr(r, c) for c in columns} | {"role": [ROLES[k] for k in r.role]})
@@ -120,14 +119,14 @@ def _figure(
             ax.set_title(title, loc="left", pad=1.8 * s["font_pt"])
         axes[0].set_xlim(0, longest)
         axes[0].set_ylim(0, 1.02 * largest)
-        ticks.times(axes[-1], longest)
-        ticks.units(axes[0], largest)
+        style.times(axes[-1], longest)
+        style.units(axes[0], largest)
         if copies is not None:
-            ticks.units(axes[1], int(copies.host_bytes.max(initial=1)), ticks=2)
-            axes[1].set_ylabel(f"host ({ticks.unit_of(ticks.BYTES, int(copies.host_bytes.max(initial=1)))[1]})")
+            style.units(axes[1], int(copies.host_bytes.max(initial=1)), ticks=2)
+            axes[1].set_ylabel(f"host ({style.unit_of(style.BYTES, int(copies.host_bytes.max(initial=1)))[1]})")
         number = f"{residencies[0].step + 1} of {_steps(schedules[0])}"
-        axes[-1].set_xlabel(f"GPU time since the start of step {number} ({ticks.unit_of(ticks.TIME, longest)[1]})")
-        address = f"address ({ticks.unit_of(ticks.BYTES, largest)[1]})"
+        axes[-1].set_xlabel(f"GPU time since the start of step {number} ({style.unit_of(style.TIME, longest)[1]})")
+        address = f"address ({style.unit_of(style.BYTES, largest)[1]})"
         if alone:
             axes[0].set_ylabel(address)
         else:
@@ -180,7 +179,7 @@ def _stretch(ax: "Axes", r: Residences, budget: int) -> None:
     across = ax.get_yaxis_transform()
     bracket = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", (1.015, low), (1.015, high), xycoords=across, arrowprops=bracket, annotation_clip=False)
-    unit, name = ticks.unit_of(ticks.BYTES, high - low)
+    unit, name = style.unit_of(style.BYTES, high - low)
     text = f"longest run\nwithout parameters:\n{(high - low) / unit:.1f} {name}"
     ax.text(1.035, (low + high) / 2, text, transform=across, va="center", fontsize="small")
 

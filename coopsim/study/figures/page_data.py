@@ -14,24 +14,58 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopsim.base import budget
+from coopsim.base.text import human
 from coopsim.simulate import allocators, policies
 from coopsim.simulate.metrics import SUMMARY_KEYS, WALL_CLOCK_COLUMNS, explain, summary
 from coopsim.simulate.options import ReplayOptions
 from coopsim.study.figures import style
 from coopsim.study.figures.bands import bands
-from coopsim.study.figures.page import facts
 from coopsim.study.figures.residences import ROLES, Residences, residences
-from coopsim.trace.measure import peak_bytes
+from coopsim.trace.measure import info, peak_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from coopsim.study.figures.residences import Residences
     from coopsim.trace import Trace
     from coopsim.trace.schedule import Schedule
 
 ALLOCATOR = "arena"  #: a page's slider needs one memory for all
 _CURVES = ("overhead", "fragmentation_rate")
+_SETTINGS = ("batch", "sequence", "optimizer", "precision", "amp", "attention")
+_ORIGIN = ("source", "command", "device", "cost_source", "temporaries")
+
+
+def facts(trace: "Trace") -> dict[str, Any]:
+    """`label` and `title` of the trace, and lists of (name, text): `facts` first, `provenance` for who wants it."""
+    found = info(trace)
+    header = found["header"]
+    steps, at_start = found["steps"], found["bytes_at_start"]
+    phases = ", ".join(f"{n} {phase}" for phase, n in found["ops_by_phase"].items())
+    known = {**header, **({"precision": trace.precision} if trace.precision else {})}
+    settings = [(name, str(known[name])) for name in _SETTINGS if name in known]
+    roles = ", ".join(f"{role.replace('_', ' ')} {human(n)}" for role, n in found["bytes_by_role"].items())
+    versions = header.get("versions")
+    versions = versions.items() if isinstance(versions, dict) else ()
+    cautions = header.get("approximations", ())
+    return {
+        "label": trace.label,
+        "title": str(header.get("title", "")),
+        "facts": [
+            *settings,
+            ("ops", f"{found['ops']} ({phases})" + (f" in {steps} steps" if steps > 1 else "")),
+            ("storages", f"{found['storages']}, {human(at_start)} there at the start"),
+            ("peak without eviction", human(found["peak_bytes_rounded"])),
+            ("cost", f"{found['base_cost_ns'] / 1e6:.1f} ms per recording, {found['flops'] / 1e12:.2f} TFLOP"),
+        ],
+        "provenance": [
+            ("hash", found["content_hash"]),
+            ("recorded with", ", ".join(f"{name} {version}" for name, version in versions) or "unknown"),
+            *((name.replace("_", " "), str(header[name])) for name in _ORIGIN if name in header),
+            ("made, by role", roles),
+            ("in place, random", f"{found['in_place_ops']} ops in place, {found['random_ops']} random"),
+            *(("caution", str(text)) for text in cautions),
+        ],
+    }
 
 
 @dataclass(frozen=True)

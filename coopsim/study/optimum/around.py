@@ -12,9 +12,8 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coopsim.study.optimum.copies import CopyBounds
 from coopsim.study.optimum.model import Rows, Term, power_of_two
-from coopsim.study.optimum.problem import Problem
+from coopsim.study.optimum.problem import CopyBounds, Problem
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,9 @@ optimal.
 import itertools
 from collections.abc import Iterable, Iterator
 
-from coopsim.study.optimum.copies import CopyBounds
 from coopsim.study.optimum.model import INFINITY, ModelOfMoments, Term
 from coopsim.study.optimum.moment import Cut, embed
-from coopsim.study.optimum.problem import Problem
+from coopsim.study.optimum.problem import CopyBounds, Problem
 
 
 class ModelWithCopies(ModelOfMoments):

@@ -2,17 +2,100 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from coopsim.study.optimum import highs
-from coopsim.study.optimum.bounds import knapsacks
-from coopsim.study.optimum.late import schedules
 from coopsim.study.optimum.model import ModelOfMoments
 from coopsim.study.optimum.model_copies import columns, model_of
-from coopsim.study.optimum.moment import cut
+from coopsim.study.optimum.moment import Cut, cut, moments
 from coopsim.study.optimum.order import arrange, needs
 from coopsim.study.optimum.problem import Problem
+
+_PARTS = (1.0, 0.99, 0.97)  # of the budget for the moment: memory after it is not in its program
+_SHARES = (0.5, 1e-6)  # an op runs again if its share in the relaxed program is more
+
+
+def schedules(problem: Problem, budget: int, seconds: Callable[[], float]) -> Iterator[list[int]]:
+    """Ops in the order in which they run, for some cuts at the fullest moments; they may fit or not.
+
+    What a cut makes again is made again once, as late as possible. seconds: says how many are left.
+    """
+    chain = moments(problem, budget, problem.live)
+    for part in _PARTS if chain else ():
+        programs = [Cut(problem, int(part * budget), moment, until) for moment, until in chain]
+        points = [highs.minimise(program.rows, seconds(), relaxed=True).point for program in programs]
+        for share in _SHARES if None not in points else ():
+            runs = list(range(chain[0][0] + 1))
+            for program, point in zip(programs, points, strict=True):
+                runs += late(program, point or [], share)
+            yield runs
+
+
+def late(program: Cut, point: list[float], share: float) -> list[int]:
+    """The ops after the moment; before each what it needs that is to be made again, in program order."""
+    p = program.problem
+    again = {op for op, column in program.again.items() if point[column] > share}
+    kept = program.there | {v for v, column in program.keep.items() if point[column] >= 1 - share}
+    runs: list[int] = []
+    for op in range(program.moment + 1, program.until + 1):
+        wanted: set[int] = set()
+        open_ops = [op]
+        while open_ops:
+            for v in p.ins[open_ops.pop()]:
+                producer = p.producer[v]
+                if producer in again and v not in kept:
+                    again.remove(producer)
+                    wanted.add(producer)
+                    open_ops.append(producer)
+        runs += [*sorted(wanted), op]
+    return runs
+
+
+def knapsacks(problem: Problem, budget: int) -> list[float] | None:
+    """Of each op t, what recomputation costs at least because of the bytes while t runs; None if nothing fits.
+
+    While op t runs, the values that later ops of the program use are resident or will be made again, each by its
+    producer, whose cost is paid again once at least. The cheapest way to be rid of the bytes that are too many is a
+    knapsack; its relaxation (the last op in part) is taken.
+    """
+    values, found = _Values(problem), []
+    for t, nbytes in enumerate(problem.live):
+        cost = values.knapsack(t, budget) if nbytes > budget else 0.0
+        if cost is None:
+            return None
+        found.append(cost)
+    return found
+
+
+class _Values:
+    """The values of a problem as arrays: a row per value."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.row = {v: k for k, v in enumerate(problem.size)}
+        self.bytes = np.array(list(problem.size.values()), np.int64)
+        self.producer = np.array([problem.producer[v] for v in self.row], np.int64)
+        self.last_use = np.array([problem.last_use[v] for v in self.row], np.int64)
+        self.op_cost = np.array(problem.cost, float)
+
+    def knapsack(self, t: int, budget: int) -> float | None:
+        """Of op t; None if the bytes are too many with all evicted."""
+        there = self.problem.at_least(t)
+        later = (self.last_use > t) & (self.producer < t)
+        later[[self.row[v] for v in there]] = False
+        excess = self.problem.bytes_of(there) + self.problem.inside[t] + int(self.bytes[later].sum()) - budget
+        again = later & (self.producer >= 0)
+        by_op = np.bincount(self.producer[again], self.bytes[again], self.problem.n_ops)
+        ops = np.flatnonzero(by_op)
+        ops = ops[np.argsort(self.op_cost[ops] / by_op[ops], kind="stable")]
+        nbytes = by_op[ops]
+        if excess > nbytes.sum():
+            return None
+        before = nbytes.cumsum() - nbytes
+        return float((self.op_cost[ops] * np.clip((excess - before) / nbytes, 0.0, 1.0)).sum())
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from coopsim.base.types import CoopsimError
 from coopsim.simulate.allocators import DRIVER
 from coopsim.simulate.allocators.caching import case
 from coopsim.simulate.allocators.caching.conf import parse
-from coopsim.simulate.allocators.caching.driver import CUDA
+from coopsim.simulate.allocators.caching.device import CUDA
 from coopsim.simulate.allocators.caching.trial import smallest
 from coopsim.simulate.allocators.caching.version import find
-from coopsim.study.oracle.gpu import Gpu
-from coopsim.study.oracle.recording import OracleRecording, RecordedCard
-from coopsim.study.oracle.run import Oracle
+from coopsim.study.oracle.build import Oracle
+from coopsim.study.oracle.gpu import Gpu, OracleRecording, RecordedCard
 from coopsim.trace.requests import Requests
 
 #: What a statistics line names, and what it is for people.

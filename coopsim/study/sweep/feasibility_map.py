@@ -1,24 +1,35 @@
 """Feasibility maps: every budget of a fine grid, and between two that end differently, ever closer."""
 
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from coopsim.base import budget
+from coopsim.base import budget, files
+from coopsim.base.errors import of_type, whole
+from coopsim.base.progress import watch
 from coopsim.base.types import CoopsimError
+from coopsim.simulate.allocators import Allocator
+from coopsim.simulate.policies import AnyPolicy
 from coopsim.study.sweep import own
 from coopsim.study.sweep.grid import Grid, GridSetting, Point
 from coopsim.study.sweep.journal import Journal, Row, key
+from coopsim.study.sweep.options import given, some
 from coopsim.study.sweep.run import run
-from coopsim.study.sweep.sweep import OnRow
-from coopsim.study.sweep.table import write
-from coopsim.study.sweep.workers import Workers
+from coopsim.study.sweep.sweep import OnRow, write
+from coopsim.study.sweep.workers import Processes, Workers
+from coopsim.trace import Trace
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+else:
+    DataFrame = Any  # so that typing.get_type_hints works without importing pandas
 
 _MOST = 1_000_000  # budgets of one setting, refined ones included
 
@@ -85,11 +96,7 @@ def _percent(text: str) -> Fraction:
 
 
 def feasibility_map(
-    grid: Grid,
-    scan: Scan,
-    output: str | Path,
-    executor: Executor | Workers | None = None,
-    on_row: OnRow | None = None,
+    grid: Grid, scan: Scan, output: str | Path, executor: Executor | Workers | None = None, on_row: OnRow | None = None
 ) -> Any:
     """Map every setting of the grid (its budgets and bands apart) and write `output`, as `sweep` does.
 
@@ -156,3 +163,48 @@ class _Line:
         point = Point(self.setting, self.scan.text(n), nbytes, round(ratio, 6), refined)
         self.numbers[point] = n
         return point
+
+
+def map(  # noqa: A001  (coopsim.map)
+    traces: Trace | str | Sequence[Trace | str],
+    policies: AnyPolicy | Sequence[AnyPolicy],
+    *,
+    largest: str = "100%",
+    smallest: str = "10%",
+    step: str = "0.5%",
+    fine: str = "",
+    allocators: str | Allocator | Sequence[str | Allocator] = "arena",
+    jobs: int = 1,
+    output: str | Path | None = None,
+    steps: int | Sequence[int] | None = None,
+    cost_model: str | Sequence[str] | None = None,
+    random: str | Sequence[str] | None = None,
+    overhead_limit: float | Sequence[float] | None = None,
+    seed: int | Sequence[int] | None = None,
+    link: str | Sequence[str] | None = None,
+    host_memory: int | str | Sequence[int | str] | None = None,
+    host_bandwidth: float | Sequence[float] | None = None,
+    torch: str | Sequence[str] | None = None,
+    alloc_conf: str | Sequence[str] | None = None,
+) -> DataFrame:
+    """Replay every budget of a fine grid: a row per replay, as a pandas DataFrame, of which `coopsim.plot` makes a map.
+
+    largest, smallest, step: the budgets, in percent of the peak without eviction. fine: the distance of further budgets
+    where the outcome changes (default: a tenth of the step). All else is as of `sweep`; the columns are a sweep's, with
+    `refined` for the further budgets. A budget that was not tried may end otherwise than its neighbours. CoopsimError
+    for invalid arguments, before anything runs.
+    """
+    whole("jobs", jobs, 1, "how many processes")
+    for name, text in (("largest", largest), ("smallest", smallest), ("step", step), ("fine", fine)):
+        of_type(name, text, str, 'a percentage such as "0.5%"')
+    grid = Grid(
+        some("traces", traces),
+        some("policies", policies),
+        allocators=some("allocators", allocators),
+        options=given(locals()),
+    )
+    scan = Scan(largest, smallest, step, fine)
+    with tempfile.TemporaryDirectory() as folder, watch("replays", lines=False) as report:
+        where = Processes(jobs) if jobs > 1 else None
+        table: DataFrame = feasibility_map(grid, scan, files.target(output or Path(folder) / "map"), where, report)
+    return table

@@ -17,9 +17,9 @@ _OF_CACHING = ("torch", "alloc_conf")
 NAMES = (*options.NAMES, *_OF_CACHING)
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that are given: those that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a function's arguments (`locals()`), the options of replays that are given: those that are not None."""
+    return {name: value for name in NAMES if (value := arguments[name]) is not None}
 
 
 def products(given: Mapping[str, Any]) -> list[ReplayOptions]:

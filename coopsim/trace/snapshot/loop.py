@@ -7,8 +7,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import NamedTuple
 
-from coopsim.trace.snapshot.model import SnapshotEvent, StackFrame
-from coopsim.trace.snapshot.place import is_own, is_python
+from coopsim.trace.snapshot.model import SnapshotEvent, StackFrame, is_own, is_python
 
 #: Functions that call a module, or an optimizer's step. Loops below them are over layers or parameters, within one
 #: step.

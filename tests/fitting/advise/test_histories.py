@@ -13,8 +13,7 @@ from coopsim.trace.request_rows import ALLOCATE, DELAY, EMPTY, FREE, KIND, RECOR
 from coopsim.trace.requests import Requests
 from coopsim.trace.requests_of import of_trace
 from coopsim.trace.snapshot import Snapshot, read
-from coopsim.trace.snapshot.requests import device_bytes, of_snapshot
-from coopsim.trace.snapshot.to_trace import to_trace
+from coopsim.trace.snapshot.requests import device_bytes, of_snapshot, to_trace
 from tests.conftest import Runner
 
 PROGRAM = """

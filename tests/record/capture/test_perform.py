@@ -54,7 +54,7 @@ def test_the_eight(file: str, on_phantom) -> None:
 
 def test_no_layout(on_phantom) -> None:
     text = """
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.record.capture.perform import perform
 from coopsim.trace.synth import make
 try:

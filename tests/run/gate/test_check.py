@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,25 @@ def test_a_baseline(coopsim: Any, script: Path, tmp_path: Path, monkeypatch: pyt
     assert gate().code == 0
 
 
-def test_a_limit(coopsim: Any, runs: Runs) -> None:
-    def gate(limit: str) -> Any:
-        return coopsim("phantom", "run", "--gpu", "rtx-3060", "--max-memory", limit, "--json", "--", "train.py")
+def test_a_limit(coopsim: Any, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gate(limit: str, *options: str) -> Any:
+        words = ("--gpu", "rtx-3060", "--max-memory", limit, *options, "--json")
+        return coopsim("phantom", "run", *words, "--", "train.py")
 
     device = json.loads(gate("1GiB").out)["peaks"]["device"]
     assert gate(f"{device}B").code == 0
     above = gate(f"{device - 1}B")
     assert above.code == 1
     assert "more than" in json.loads(above.out)["failures"][0]
+
+    def judged(job: Script, *, snapshot: Path) -> Report:
+        assert job.replay_steps == 400  # so that `run` judges by the replay, whose outcome the slow tests check
+        report, data = next(iter(runs.values()))
+        snapshot.write_bytes(data)
+        return replace(report, peak_device_bytes=device + 1)
+
+    monkeypatch.setattr(importlib.import_module("coopsim.run.gate.check"), "run", judged)
+    assert gate(f"{device}B", "--replay-steps", "400").code == 1
 
 
 @pytest.mark.usefixtures("runs")

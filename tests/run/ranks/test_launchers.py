@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coopsim.record.observe.errors import CaptureError
+from coopsim.base.errors import CaptureError
 from coopsim.run.ranks import launcher, world
 from tests.run.ranks.conftest import SCRIPTS, Command
 

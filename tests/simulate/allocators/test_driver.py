@@ -8,7 +8,7 @@ import pytest
 from coopsim.base.types import CoopsimError
 from coopsim.simulate.allocators import cuda_caching
 from coopsim.simulate.allocators.caching.api import CachingAllocator
-from coopsim.simulate.allocators.caching.driver import TOP
+from coopsim.simulate.allocators.caching.device import TOP
 from coopsim.simulate.replay import replay
 from coopsim.study.validate import validate
 from coopsim.trace.request_rows import ALLOCATE, EMPTY, FREE

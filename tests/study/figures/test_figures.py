@@ -18,11 +18,10 @@ from coopsim.simulate.timeline import simulate
 from coopsim.simulate.timeline.params import Params
 from coopsim.simulate.timeline.work import TaskKind
 from coopsim.study import figures, tables
-from coopsim.study.figures import feasibility, lines, memory_map, plot_schedule, plot_sweep, save, style
+from coopsim.study.figures import FigureFiles, feasibility, lines, memory_map, save, style
 from coopsim.study.figures.bands import Series, bands, series
-from coopsim.study.figures.cells import FREE, RECOMPUTED, cells, largest_stretch
 from coopsim.study.figures.copies import copies
-from coopsim.study.figures.residences import ROLES, Residences, residences
+from coopsim.study.figures.residences import FREE, RECOMPUTED, ROLES, Residences, cells, largest_stretch, residences
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 from coopsim.trace.synth import make
@@ -135,8 +134,6 @@ def test_bad_tables_and_words_are_refused() -> None:
         lines.draw(table().drop(columns="band_center"), "overhead")
     with pytest.raises(CoopsimError, match="no rows"):
         lines.overview(table().iloc[:0])
-    with pytest.raises(CoopsimError, match="range or std"):
-        lines.draw(table(), "overhead", spread="sem")
     with pytest.raises(CoopsimError, match="figure size"):
         lines.draw(table(), "overhead", size="poster")
 
@@ -423,7 +420,7 @@ def test_a_format_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CoopsimError, match=r"png.*pdf|pdf.*png"):
             save(figure, tmp_path / name)
     with pytest.raises(CoopsimError, match="png"):
-        plot_sweep(table(), tmp_path / "out", ("png", "gif"))
+        FigureFiles(tmp_path / "out", ("png", "gif")).sweep(table())
     with pytest.raises(CoopsimError, match="no such folder"):
         save(figure, tmp_path / "none" / "a.png")
     assert list(tmp_path.iterdir()) == []
@@ -431,34 +428,37 @@ def test_a_format_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_all_figures_of_a_sweep(tmp_path: Path) -> None:
     names = ["overview", *lines.QUANTITIES]
-    written = plot_sweep(table(), tmp_path / "new" / "out", ("png", ".SVG"), search_time=True)
+    written = FigureFiles(tmp_path / "new" / "out", ("png", ".SVG")).sweep(table(), search_time=True)
     assert sorted(p.name for p in written) == sorted(f"{n}.{f}" for n in names for f in ("png", "svg"))
     assert all(p.stat().st_size > 1000 for p in written)
-    for unasked in (plot_sweep(table(), tmp_path / "new"), plot_sweep(table().assign(search_ns=None), tmp_path / "u")):
+    for unasked in (
+        FigureFiles(tmp_path / "new").sweep(table()),
+        FigureFiles(tmp_path / "u").sweep(table().assign(search_ns=None)),
+    ):
         assert "search_time.png" not in {p.name for p in unasked}
 
 
 def test_one_file_of_a_sweep_is_the_overview(tmp_path: Path) -> None:
-    assert plot_sweep(table(), tmp_path / "fig.pdf") == [tmp_path / "fig.pdf"]
+    assert FigureFiles(tmp_path / "fig.pdf").sweep(table()) == [tmp_path / "fig.pdf"]
 
 
 def test_maps_are_named_after_what_was_replayed(tmp_path: Path) -> None:
-    found = [plot_schedule(s, TRACE, tmp_path)[0].name for s in SQUEEZED.values()]
+    found = [FigureFiles(tmp_path).schedule(s, TRACE)[0].name for s in SQUEEZED.values()]
     assert len(set(found)) == len(SQUEEZED)
     assert found[0] == "memory-map_chain_coop_70pct.png"
     large = make("synth:unet:4")
     budget = int(0.7 * peak_bytes(large, 512)) + 4096
     odd = replay(large, "coop", budget, "cuda-caching", steps=1)
-    assert plot_schedule(odd, large, tmp_path)[0].name == (
+    assert FigureFiles(tmp_path).schedule(odd, large)[0].name == (
         f"memory-map_unet-4_coop_cuda-caching_{odd.header['budget_bytes']}B.png"
     )
-    assert plot_schedule(SQUEEZED["coop"], TRACE, tmp_path / "own.png") == [tmp_path / "own.png"]
+    assert FigureFiles(tmp_path / "own.png").schedule(SQUEEZED["coop"], TRACE) == [tmp_path / "own.png"]
 
 
 def test_a_file_in_the_way_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(CoopsimError, match="cannot be made a folder"):
-        plot_sweep(table(), tmp_path / "taken")
+        FigureFiles(tmp_path / "taken").sweep(table())
 
 
 def test_importing_costs_nothing_and_drawing_sets_no_backend() -> None:

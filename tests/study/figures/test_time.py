@@ -9,7 +9,7 @@ import pytest
 from coopsim.base.types import CoopsimError
 from coopsim.simulate.replay import replay
 from coopsim.simulate.timeline import load_params, simulate, summary
-from coopsim.study.figures import plot_time, time
+from coopsim.study.figures import FigureFiles, time
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
 
@@ -59,7 +59,7 @@ def test_nothing_to_draw() -> None:
 
 def test_the_same_figure_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        plot_time([bar("coop", 0.7)], make("synth:chain"), tmp_path / name)
+        FigureFiles(tmp_path / name).time([bar("coop", 0.7)], make("synth:chain"))
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from coopsim.base.types import Role
 from coopsim.simulate import policies
 from coopsim.simulate.replay import replay
-from coopsim.study.optimum import Problem, gap, highs, needs, problem_of, solve
-from coopsim.study.optimum.bounds import knapsacks
-from coopsim.study.optimum.late import schedules
+from coopsim.study.optimum import Problem, gap_in, highs, needs, problem_of, solve
 from coopsim.study.optimum.moment import Cut, cut, least, moments
+from coopsim.study.optimum.solve import knapsacks, schedules
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from tests.conftest import ROOT
@@ -144,7 +143,7 @@ def test_a_large_trace() -> None:
     """ResNet-50 at half memory: above the knapsack, below every policy, and near what Foresight's plan costs."""
     trace = load(ROOT / "traces" / "resnet-50.parquet")
     peak, problem = peak_bytes(trace), problem_of(trace)
-    found = gap(trace, peak // 2, peak, RECOMPUTING, problem=problem)
+    found = gap_in(trace, peak // 2, peak, RECOMPUTING, problem=problem)
     assert found.optimum.bound == "cut"
     assert problem.base_cost + max(knapsacks(problem, peak // 2) or ()) < found.optimum.lower_bound_ns
     overheads = [x for row in found.rows for x in (row.overhead, row.arena_overhead, row.planned_overhead) if x]

@@ -13,9 +13,9 @@ from coopsim.base.types import Role
 from coopsim.cli.gap import describe
 from coopsim.simulate import policies
 from coopsim.simulate.replay import replay
-from coopsim.study.optimum import gap, highs, needs, problem_of, solve
-from coopsim.study.optimum.bounds import knapsacks
+from coopsim.study.optimum import gap_in, highs, needs, problem_of, solve
 from coopsim.study.optimum.gap import runs_of
+from coopsim.study.optimum.solve import knapsacks
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.synth import make
@@ -165,7 +165,7 @@ def test_what_follows_a_collective_is_pinned_only_where_a_policy_would_lose_it()
 def test_a_long_trace_gets_the_cut(bert: Trace, percent: int) -> None:
     """BERT-Large is too long for the program; its bound still says something, and holds."""
     peak = peak_bytes(bert)
-    found = gap(bert, peak * percent // 100, peak, ["dtr-oneflow", "coop"])
+    found = gap_in(bert, peak * percent // 100, peak, ["dtr-oneflow", "coop"])
     assert (found.optimum.status, found.optimum.bound) == ("feasible", "cut")
     assert 1.04 < found.optimum.lower_bound < min(r.overhead or 9 for r in found.rows)
     assert "times the bound" in describe(found)

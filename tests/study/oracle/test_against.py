@@ -14,7 +14,7 @@ from coopsim.simulate.allocators import cuda_caching
 from coopsim.simulate.replay import replay
 from coopsim.study.oracle import Gpu, Oracle, OracleError, available, gpu, oracle
 from coopsim.study.oracle.against import compare, smallest_card
-from coopsim.study.oracle.recording import load
+from coopsim.study.oracle.gpu import load
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
 from coopsim.trace.requests_of import of_schedule, of_trace

@@ -7,7 +7,7 @@ import pytest
 from coopsim.simulate.options import ReplayOptions
 from coopsim.simulate.replay import measure
 from coopsim.study.sweep import Grid, Processes, Scan, feasibility_map
-from coopsim.study.sweep.from_size import MemorySize, from_size
+from coopsim.study.sweep.recompute import MemorySize, from_size
 from coopsim.study.tables import feasible
 from coopsim.trace import load
 from coopsim.trace.measure import peak_bytes
@@ -50,7 +50,7 @@ def test_it_is_what_a_map_calls_safe(policy: str, tmp_path: Path) -> None:
 
 
 def test_none_where_copies_never_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coopsim.study.sweep.from_size.measure", lambda *_, **__: {"outcome": "oom"})
+    monkeypatch.setattr("coopsim.study.sweep.recompute.measure", lambda *_, **__: {"outcome": "oom"})
     assert from_size(make("synth:chain:4"), "coop") is None
 
 
@@ -59,10 +59,10 @@ def test_a_plan_that_fails_costs_more_memory(monkeypatch: pytest.MonkeyPatch) ->
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
+    def needs(_trace: object, _policy: str, nbytes: int, *, options: ReplayOptions) -> dict[str, str]:
         return {"outcome": "ok" if nbytes >= (0.3 if options.steps > 1 else 0.2) * peak - 512 else "oom"}
 
-    monkeypatch.setattr("coopsim.study.sweep.from_size.measure", needs)
+    monkeypatch.setattr("coopsim.study.sweep.recompute.measure", needs)
     assert [from_size(trace, policy) for policy in ("foresight", "coop")] == [
         MemorySize(int(0.3 * peak) // 512 * 512, "30%")
     ] * 2
@@ -72,8 +72,8 @@ def test_more_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = make("synth:chain:8")
     peak = peak_bytes(trace, 512)
 
-    def needs(_trace: object, _policy: str, nbytes: int, _allocator: str, options: ReplayOptions) -> dict[str, str]:
+    def needs(_trace: object, _policy: str, nbytes: int, *, options: ReplayOptions) -> dict[str, str]:
         return {"outcome": "ok" if nbytes >= 1.2 * peak - 512 else "oom"}
 
-    monkeypatch.setattr("coopsim.study.sweep.from_size.measure", needs)
+    monkeypatch.setattr("coopsim.study.sweep.recompute.measure", needs)
     assert from_size(trace, "coop") == MemorySize(int(1.2 * peak) // 512 * 512, "120%")

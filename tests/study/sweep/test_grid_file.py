@@ -83,7 +83,7 @@ def test_options_are_swept_and_have_columns(tmp_path: Path) -> None:
     assert Series("lru", "cuda-caching, torch 2.12.1, alloc_conf expandable_segments:True, steps 1") in series(df)
     assert len(tables.bands(df)) == len(df)
     assert "coop, torch 2.15.0, alloc_conf expandable_segments:True, steps 2" in tables.text(df)
-    assert len(figures.plot_sweep(df, tmp_path / "o.png")) == 1
+    assert len(figures.FigureFiles(tmp_path / "o.png").sweep(df)) == 1
 
 
 def test_replay_and_sweep_say_the_same_of_the_caching_allocator(coopsim: Any, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from coopsim.base.types import CoopsimError
 from coopsim.study import tables
-from coopsim.study.feasibility import Tried, feasibility
 from coopsim.study.sweep import WALL_CLOCK_COLUMNS, Grid, Processes, Scan, feasibility_map
 from coopsim.study.sweep.feasibility_map import _Line
+from coopsim.study.tables import Tried, feasibility
 from tests.study.sweep.tables import table
 
 GRID = Grid(("synth:unet:4",), ("dtr-oneflow", "coop"), options={"steps": 2})

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from coopsim.trace import snapshot
-from coopsim.trace.snapshot.model import StackFrame
-from coopsim.trace.snapshot.place import place
+from coopsim.trace.snapshot.model import StackFrame, place
 
 CPP = (
     StackFrame("??", 0, "torch::unwind::unwind()"),

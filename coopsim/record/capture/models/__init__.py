@@ -4,9 +4,8 @@ import importlib
 import pkgutil
 from functools import cache
 
-from coopsim.base.errors import nearest
+from coopsim.base.errors import CaptureError, nearest
 from coopsim.record.capture.models._model import Model, Setting
-from coopsim.record.observe.errors import CaptureError
 
 __all__ = ["Model", "Setting", "get", "names"]
 

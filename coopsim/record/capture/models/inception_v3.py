@@ -14,8 +14,8 @@ def network() -> Any:
     import torch
     from torch import nn
 
-    from coopsim.record.capture.models._images import CLASSES
     from coopsim.record.capture.models._inception import Branches, chain, fork, pooled
+    from coopsim.record.capture.models._step import CLASSES
 
     row, column = (1, 7), (7, 1)
 
@@ -96,7 +96,7 @@ def network() -> Any:
 
 def build(setting: Setting) -> Callable[[], object]:
     """Build the model; a step trains on `batch` images. The auxiliary classifier's loss has weight 0.4."""
-    from coopsim.record.capture.models._images import build_classifier
+    from coopsim.record.capture.models._step import build_classifier
 
     return build_classifier(setting, network, PARAMETERS, PIXELS)
 

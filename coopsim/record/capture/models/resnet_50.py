@@ -3,7 +3,7 @@
 From transformers; its ReLUs are set to in-place, as those of torchvision and flowvision are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coopsim.record.capture.models._model import Model, Setting
 
@@ -11,15 +11,14 @@ PIXELS = 224
 PARAMETERS = 25_557_032  # torchvision's resnet50
 
 
-def build(setting: Setting) -> Callable[[], object]:
-    """Build the model; a step trains on `batch` images."""
+def build(setting: Setting, depths: Sequence[int] = (3, 4, 6, 3), parameters: int = PARAMETERS) -> Callable[[], object]:
+    """Build a ResNet with so many blocks in each stage; a step trains on `batch` images."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    from coopsim.record.capture.models._images import CLASSES, build_classifier
-    from coopsim.record.capture.models._step import in_place
+    from coopsim.record.capture.models._step import CLASSES, build_classifier, in_place
 
-    config = ResNetConfig(depths=[3, 4, 6, 3], num_labels=CLASSES)  # type: ignore[call-arg]
-    return build_classifier(setting, lambda: in_place(ResNetForImageClassification(config)), PARAMETERS, PIXELS)
+    config = ResNetConfig(depths=list(depths), num_labels=CLASSES)  # type: ignore[call-arg]
+    return build_classifier(setting, lambda: in_place(ResNetForImageClassification(config)), parameters, PIXELS)
 
 
 MODEL = Model(

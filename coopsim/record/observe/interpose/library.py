@@ -1,13 +1,14 @@
 """The ctypes interface of the compiled library (interpose.cpp)."""
 
 import ctypes
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from coopsim.record.observe.extension import Extension, NoExtensionError
-from coopsim.record.observe.interpose import delegates
+from coopsim.record.observe.torch_private import INTERPRETER_FUNCTION, INTERPRETER_HEADER
 
 _SOURCES = (
     *(
@@ -27,9 +28,37 @@ _SOURCES = (
 _OWN = ("trace_gpu_memory_allocation", "trace_gpu_memory_deallocation")
 
 
+def delegates(include: Path, own: tuple[str, ...], *, traces: bool) -> str:
+    """Return the text of a C++ header: methods, one for each function of PyInterpreterVTable but those in `own`.
+
+    PyTorch's core calls Python by that table.
+
+    Each calls the same function of the object `real`, PyTorch's own table; without `traces`, the hooks of sanitizers
+    (trace_gpu_*) do nothing instead. `include` is torch's include folder, whose header lists the functions.
+    """
+    header = (include / INTERPRETER_HEADER).read_text(encoding="utf-8")
+    lines = []
+    for kind, name, given in INTERPRETER_FUNCTION.findall(re.sub(r"//[^\n]*", "", header)):
+        if name in own:
+            continue
+        types = [_type(" ".join(one.split())) for one in given.split(",") if one.strip()]
+        takes = ", ".join(f"{one} a{i}" for i, one in enumerate(types))
+        gives = ", ".join(f"std::move(a{i})" for i in range(len(types)))
+        body = f"return real->{name}({gives});" if traces or not name.startswith("trace_gpu_") else ""
+        lines.append(f"{kind} {name}({takes}) const override {{ {body} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _type(parameter: str) -> str:
+    """Return the type of a parameter, which may have a name: `const TensorImpl* self`, `at::MemoryFormat`."""
+    words = parameter.split(" ")
+    named = len(words) > 1 and re.fullmatch(r"\w+", words[-1]) and words[-2] != "const"
+    return " ".join(words[:-1]) if named else parameter
+
+
 def _headers(include: Path) -> dict[str, str]:
-    told = delegates.text(include, _OWN, traces=False)
-    return {"delegates.h": told, "delegates_but_dispatch.h": delegates.text(include, ("dispatch",), traces=True)}
+    told = delegates(include, _OWN, traces=False)
+    return {"delegates.h": told, "delegates_but_dispatch.h": delegates(include, ("dispatch",), traces=True)}
 
 
 INTERPOSE = Extension("interpose", "coopsim.record.observe.interpose", _SOURCES, ["-ltorch_cpu", "-lc10"], _headers)
@@ -74,12 +103,7 @@ DESCRIBE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINT
 class DeviceCalls(ctypes.Structure):
     """The card's bandwidth, and functions of the phantom's CUDA runtime; see costs.h."""
 
-    _fields_ = [
-        ("stream", STREAM),
-        ("op_begins", _POINTER),
-        ("op_ends", _POINTER),
-        ("clear", _POINTER),
-    ]
+    _fields_ = [("stream", STREAM), ("op_begins", _POINTER), ("op_ends", _POINTER), ("clear", _POINTER)]
 
 
 #: The library's functions, without their prefix: name → (argument types, result type).

@@ -8,7 +8,7 @@
 
 namespace c10::impl {
 
-// Delegates all functions but those of interest; delegates.h is generated from PyTorch's header (delegates.py).
+// Delegates all functions but those of interest; delegates.h is generated from PyTorch's header (library.py).
 struct CoopsimDelegating : PyInterpreterVTable {
   const PyInterpreterVTable* real = nullptr;
 #include "delegates.h"

@@ -12,7 +12,7 @@
 
 namespace c10::impl {
 
-// Delegates all functions but `dispatch`; delegates_but_dispatch.h is generated from PyTorch's header (delegates.py).
+// Delegates all functions but `dispatch`; delegates_but_dispatch.h is generated from PyTorch's header (library.py).
 struct CoopsimPassing : PyInterpreterVTable {
   const PyInterpreterVTable* real = nullptr;
 #include "delegates_but_dispatch.h"

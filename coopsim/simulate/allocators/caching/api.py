@@ -11,7 +11,7 @@ from coopsim.simulate.allocators import DRIVER
 from coopsim.simulate.allocators.caching import settings, state, version
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.conf import parse
-from coopsim.simulate.allocators.caching.driver import find_driver
+from coopsim.simulate.allocators.caching.device import find_driver
 from coopsim.simulate.allocators.caching.perform import CROWDED, GONE, perform
 from coopsim.trace.request_rows import BEGIN, KIND, NUMBER
 
@@ -68,7 +68,7 @@ class CachingAllocator:
     is not simulated. Addresses of expandable segments count from 0, apart from those of cudaMalloc.
     places: where a real device put the segments of cudaMalloc, rows of address and bytes in the order in which they
     were made. One that is asked for with another size, or whose place is taken, goes where there is room. driver: where
-    segments go that `places` does not have, `first-fit` (from 0 up) or `cuda`, as on a card (driver.py).
+    segments go that `places` does not have, `first-fit` (from 0 up) or `cuda`, as on a card.
     """
 
     def __init__(

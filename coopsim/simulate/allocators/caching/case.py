@@ -169,10 +169,7 @@ def _bound(op: str, value: int, most: int) -> None:
 
 
 def answer(
-    case: AllocatorCase,
-    torch: str = version.NEWEST,
-    places: NDArray[np.int64] | None = None,
-    driver: str = DRIVER,
+    case: AllocatorCase, torch: str = version.NEWEST, places: NDArray[np.int64] | None = None, driver: str = DRIVER
 ) -> Iterator[str]:
     """The lines that answer a case, in its order. places, driver: as of CachingAllocator."""
     allocator = CachingAllocator(torch, case.conf, case.total_bytes, places, driver)

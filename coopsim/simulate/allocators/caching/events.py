@@ -4,7 +4,7 @@ Lists of links: the streams recorded on a block, and each stream's queue of even
 """
 
 from coopsim.simulate.allocators.caching import state as c
-from coopsim.simulate.allocators.caching.free import free_block
+from coopsim.simulate.allocators.caching.blocks import free_block
 from coopsim.simulate.allocators.caching.hashed import empty, end_of, enter, erase
 from coopsim.simulate.kernel.jit import inlined, kernel
 

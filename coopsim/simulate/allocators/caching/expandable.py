@@ -11,11 +11,11 @@ from coopsim.simulate.allocators.caching.blocks import (
     merge,
     new_block,
     remove,
+    wait_free,
 )
 from coopsim.simulate.allocators.caching.device import reserve_space, round_up, take_pages
-from coopsim.simulate.allocators.caching.free import wait_free
 from coopsim.simulate.allocators.caching.rounding import SMALL_SEGMENT
-from coopsim.simulate.allocators.caching.statistics import count, count_of_pool
+from coopsim.simulate.allocators.caching.state import count, count_of_pool
 from coopsim.simulate.kernel.jit import inlined, kernel
 
 

@@ -3,24 +3,69 @@
 from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.blocks import (
+    free_block,
     is_split,
     link_before,
     lower_bound,
     new_block,
     remove_at,
+    wait_free,
 )
 from coopsim.simulate.allocators.caching.device import cuda_malloc
 from coopsim.simulate.allocators.caching.events import defer, process_events, record_events
 from coopsim.simulate.allocators.caching.expandable import expand
-from coopsim.simulate.allocators.caching.free import free_block, wait_free
-from coopsim.simulate.allocators.caching.pools import serving_pool
 from coopsim.simulate.allocators.caching.release import collect_garbage, release_available, release_cached
 from coopsim.simulate.allocators.caching.rounding import pool_of, round_size, segment_size
-from coopsim.simulate.allocators.caching.statistics import count, count_of_pool
+from coopsim.simulate.allocators.caching.state import count, count_of_pool
 from coopsim.simulate.kernel.jit import inlined, kernel
 
 REJECTED = -2  # throw_on_cudamalloc_oom: counted apart from other failures
 LARGE_REMAINDER = 1 << 20  # what may stay unused at the end of a large block
+
+
+@kernel
+def begin_pool(A: c.Caching, number: int, stream: int, captures: bool) -> None:
+    """From here on requests of that stream (NONE: of all) come from a private pool. `captures`: a graph is captured.
+
+    Every beginning makes a user of the pool; when all have released it, what is free in it can go back to the device.
+    """
+    A.K[c.K_BEGINNINGS] += 1
+    holds = 1 if captures or A.K[c.K_POOLS_HOLD] == 1 else 0
+    A.G[number, c.G_USERS] += 1
+    A.G[number, c.G_BEGUN] = A.K[c.K_BEGINNINGS]
+    A.G[number, c.G_ON] = stream
+    A.G[number, c.G_HOLDS] = holds
+    A.K[c.K_BEGUN] += 1
+    A.K[c.K_HOLDING] += holds
+
+
+@kernel
+def end_pool(A: c.Caching, number: int) -> None:
+    """Requests no longer come from the pool."""
+    A.G[number, c.G_BEGUN] = 0
+    A.K[c.K_BEGUN] -= 1
+    A.K[c.K_HOLDING] -= A.G[number, c.G_HOLDS]
+
+
+@kernel
+def leave_pool(A: c.Caching, number: int) -> None:
+    """One user releases the pool."""
+    A.G[number, c.G_USERS] -= 1
+    if A.G[number, c.G_USERS] == 0:
+        A.G[number, c.G_FREEABLE] = 1
+
+
+@kernel
+def serving_pool(A: c.Caching, stream: int) -> int:
+    """What to add to LARGE or SMALL for a request of that stream: the first set of its pool."""
+    found, order = 0, 0
+    for number in range(1, A.G.shape[0]):
+        begun = A.G[number, c.G_BEGUN]
+        if begun == 0 or (A.G[number, c.G_ON] != c.NONE and A.G[number, c.G_ON] != stream):
+            continue
+        if found == 0 or (begun > order) == (A.K[c.K_LATEST_FIRST] == 1):
+            found, order = c.PRIVATE + c.PER_POOL * number, begun
+    return found
 
 
 @inlined

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from coopsim.simulate.allocators.caching import settings, version
 from coopsim.simulate.allocators.caching import state as caching_state
 from coopsim.simulate.allocators.caching.conf import parse
-from coopsim.simulate.allocators.caching.driver import find_driver
+from coopsim.simulate.allocators.caching.device import find_driver
 
 if TYPE_CHECKING:
     from coopsim.simulate.kernel.state import State

@@ -2,8 +2,7 @@
 
 from coopsim.simulate.allocators.caching import state as c
 from coopsim.simulate.allocators.caching.events import record_stream
-from coopsim.simulate.allocators.caching.malloc import free, malloc
-from coopsim.simulate.allocators.caching.pools import begin_pool, end_pool, leave_pool
+from coopsim.simulate.allocators.caching.malloc import begin_pool, end_pool, free, leave_pool, malloc
 from coopsim.simulate.allocators.caching.release import empty_pool, release_cached
 from coopsim.simulate.kernel.jit import inlined, kernel
 from coopsim.trace.request_rows import (

@@ -5,7 +5,7 @@ from coopsim.simulate.allocators.caching.blocks import drop_block, is_split, low
 from coopsim.simulate.allocators.caching.device import cuda_free
 from coopsim.simulate.allocators.caching.events import await_events, process_events
 from coopsim.simulate.allocators.caching.expandable import unmap
-from coopsim.simulate.allocators.caching.statistics import count, count_of_pool
+from coopsim.simulate.allocators.caching.state import count, count_of_pool
 from coopsim.simulate.kernel.jit import kernel
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coopsim.simulate.kernel.jit import inlined
 from coopsim.simulate.kernel.reference import Bundle
 
 Array = NDArray[np.int64]
@@ -46,7 +47,7 @@ G_COLUMNS = 6
 D_ADDRESS, D_BYTES, D_CHUNK, D_CHUNK_BYTES, D_MADE = range(5)
 D_COLUMNS = 5
 
-# Where the device puts ranges (driver.py).
+# Where the device puts ranges (device.py).
 FIRST_FIT, CUDA = range(2)
 
 # L: a row per link of a list: a recorded stream of a block (BLOCK is NONE if it was recorded in a capture), an event
@@ -189,3 +190,17 @@ def with_pools(A: Caching, most: int) -> Caching:
 def with_places(A: Caching, places: Array) -> Caching:
     """The same state, whose device puts ranges at these addresses: rows of address and bytes, in order."""
     return Caching(A.K, A.B, A.sets, A.D, A.L, A.T, A.G, np.ascontiguousarray(places, np.int64).reshape(-1, 2))
+
+
+@inlined
+def count_of_pool(A: Caching, pool: int, change: int) -> None:
+    """The device served a request of that pool, or got memory of it back: private pools count that."""
+    if pool >= PRIVATE:
+        A.G[(pool - PRIVATE) // PER_POOL, G_MALLOCS] += change
+
+
+@inlined
+def count(A: Caching, statistic: int, change: int) -> None:
+    """A statistic changes; its peak follows."""
+    A.K[statistic] += change
+    A.K[statistic + 1] = max(A.K[statistic + 1], A.K[statistic])

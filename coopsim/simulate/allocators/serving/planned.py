@@ -17,8 +17,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, lay_out
-from coopsim.simulate.allocators.serving.places import Place, ServingPlaces
+from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, Place, ServingPlaces, lay_out
 from coopsim.simulate.allocators.serving.plain import BlockInUse, Pools, rounded, segment_bytes
 from coopsim.simulate.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
 from coopsim.trace.requests import Requests

@@ -4,24 +4,90 @@ Two steps are planned. The k-th request gets the place of the k-th planned one, 
 is free; after the last planned one comes the first of the second step again. All else goes to a fallback, as do the
 requests in layers of experts, which are not planned. Requests up to 512 B have a pool of their own. What stays from
 step to step lies below all else. The plan itself is our planner's.
+
+Sizes in a layer of experts depend on the data. STAlloc's release is told of such layers by hooks of Megatron; here the
+modules' names tell. A layer is a module with a module `experts` in it, and its router is not part of it.
 """
 
+import re
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.base.types import MIB
-from coopsim.simulate.allocators.serving import experts
-from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, lay_out
-from coopsim.simulate.allocators.serving.places import Place, ServingPlaces
+from coopsim.base.types import MIB, Phase
+from coopsim.simulate.allocators.serving.layout import Layout, LayoutOptions, Place, ServingPlaces, lay_out
 from coopsim.simulate.allocators.serving.plain import BlockInUse, Pools, pages, rounded
 from coopsim.simulate.allocators.serving.result import Result, ServingMeter, ServingOutOfMemory
-from coopsim.trace.requests import Requests
+from coopsim.trace.requests import PHASES, Requests
 
+_FORWARD, _BACKWARD = PHASES.index(Phase.FORWARD), PHASES.index(Phase.BACKWARD)
+_EXPERTS = re.compile(r"(?:(.*)\.)?experts(?:\.|$)")
+_STATIC = re.compile(r"router|gate$|shared")  #: modules of a layer whose sizes do not depend on the data
 _TINY = 512  #: bytes of the largest request that has a slot in the pool of small ones
 _STEPS = 2  #: that are planned
 _LARGE_ROUND = 512  #: bytes; segments of the fallback from 10 MiB on are a multiple of it
+
+
+class Inside(NamedTuple):
+    """Of an allocation: its layer, and whether an expert made it."""
+
+    layer: str
+    expert: bool
+
+
+class ExpertRows(NamedTuple):
+    """From one row of the requests to before another."""
+
+    first: int
+    end: int
+
+
+Lifespans = dict[tuple[int, Inside], ExpertRows]
+
+
+def inside(requests: Requests) -> list[Inside | None]:
+    """By allocation: the layer of experts that it is made in; None if in none."""
+    modules = [label.partition(" ")[2] for label in requests.labels]
+    layers = {found[1] or "" for module in set(modules) if (found := _EXPERTS.match(module))}
+    of_module = {module: _inside(module, layers) for module in set(modules)}
+    return [of_module[module] for module in modules]
+
+
+def _inside(module: str, layers: set[str]) -> Inside | None:
+    for layer in layers:
+        if module == layer:
+            return Inside(layer, expert=False)
+        if module.startswith(f"{layer}." if layer else ""):
+            child = module[len(layer) + bool(layer) :].partition(".")[0]
+            return None if _STATIC.search(child) else Inside(layer, expert=child == "experts")
+    return None
+
+
+def lifespans(requests: Requests, layers: list[Inside | None]) -> Lifespans:
+    """By step and layer: for how long memory of the static pool must be free to be used there.
+
+    For experts, in the forward pass: to their last request in the backward pass. For the rest of the layer, in the
+    backward pass: to the end of what it takes there.
+    """
+    _, start, end = requests.lifetimes()
+    found: dict[tuple[int, Inside], list[int]] = defaultdict(list)
+    for layer, first, last in zip(layers, start.tolist(), end.tolist(), strict=True):
+        if layer is not None and may_reuse(layer, int(requests.phase[first])):
+            found[int(requests.step[first]), layer] += [first, first + 1 if layer.expert else last]
+    return {key: ExpertRows(min(rows), max(rows)) for key, rows in found.items()}
+
+
+def may_reuse(layer: Inside, phase: int) -> bool:
+    """Whether a request in this layer may use the static pool: of an expert, or in the backward pass."""
+    return layer.expert or phase == _BACKWARD
+
+
+def needs_lifespan(layer: Inside, phase: int) -> bool:
+    """Whether it may do so only where the plan has nothing meanwhile; an expert's in backward may anywhere."""
+    return not layer.expert or phase == _FORWARD
 
 
 @dataclass(frozen=True)
@@ -68,7 +134,7 @@ class Released:
 
     def __init__(self, requests: Requests, settings: ReleaseSettings) -> None:
         self.settings, self.meter = settings, ServingMeter()
-        self.inside = experts.inside(requests)
+        self.inside = inside(requests)
         self.asked, start, _ = requests.lifetimes()
         chosen = (self.asked > _TINY) & np.array([layer is None for layer in self.inside], np.bool_)
         step = requests.step[start]
@@ -76,7 +142,7 @@ class Released:
         self.sizes = self.asked[chosen & (step < _STEPS)].tolist()
         self.repeats = int(np.count_nonzero(chosen & (step == 0)))  # what is planned from here on is repeated
         self.next = 0
-        self.lifespans = experts.lifespans(requests, self.inside) if settings.reuse else {}
+        self.lifespans = lifespans(requests, self.inside) if settings.reuse else {}
         self.places = ServingPlaces(self.layout.plan.height)
         self.count = {"planned": 0, "mismatches": 0, "occupied": 0, "reused": 0, "fallback": 0}
         if settings.memory is not None and self.places.height > settings.memory:
@@ -128,11 +194,11 @@ class Released:
         self.count["planned" if found else "occupied"] += 1
         return place if found else None
 
-    def _reused(self, nbytes: int, layer: experts.Inside, step: int, phase: int) -> Place | None:
-        if not self.settings.reuse or not experts.may_reuse(layer, phase):
+    def _reused(self, nbytes: int, layer: Inside, step: int, phase: int) -> Place | None:
+        if not self.settings.reuse or not may_reuse(layer, phase):
             return None
         kept: list[Place] = []
-        if experts.needs_lifespan(layer, phase):
+        if needs_lifespan(layer, phase):
             rows = self.lifespans.get((min(step, _STEPS - 1), layer))
             if rows is None:
                 return None

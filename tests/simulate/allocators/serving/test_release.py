@@ -6,11 +6,10 @@ import random
 import pytest
 
 from coopsim.base.types import MIB, Phase
-from coopsim.simulate.allocators.serving import experts
-from coopsim.simulate.allocators.serving.experts import Inside
-from coopsim.simulate.allocators.serving.places import Place
+from coopsim.simulate.allocators.serving import release
+from coopsim.simulate.allocators.serving.layout import Place
 from coopsim.simulate.allocators.serving.plain import BlockInUse, Segments
-from coopsim.simulate.allocators.serving.release import Released, ReleaseSettings, run
+from coopsim.simulate.allocators.serving.release import Inside, Released, ReleaseSettings, run
 from coopsim.simulate.allocators.serving.result import ServingMeter, ServingOutOfMemory
 from coopsim.trace import Trace, TraceBuilder, load
 from coopsim.trace.requests import Requests
@@ -138,8 +137,8 @@ def mixture(*loads: int) -> Trace:
 def test_layers_of_experts() -> None:
     requests = of_trace(mixture(6))
     expert, rest = Inside("layers.1.mlp", expert=True), Inside("layers.1.mlp", expert=False)
-    assert experts.inside(requests) == [None, None, expert, rest, rest]
-    assert set(experts.lifespans(requests, experts.inside(requests))) == {(0, expert), (0, rest)}
+    assert release.inside(requests) == [None, None, expert, rest, rest]
+    assert set(release.lifespans(requests, release.inside(requests))) == {(0, expert), (0, rest)}
 
 
 def test_experts_are_not_planned() -> None:
