@@ -14,7 +14,7 @@ def network() -> Any:
     from torch import nn
 
     from coopsim.record.capture.models._step import CLASSES
-    from coopsim.record.capture.models.inception_v3 import Branches, chain, fork, pooled
+    from coopsim.record.capture.models._inception import Branches, chain, fork, pooled
 
     row, column = (1, 7), (7, 1)
 

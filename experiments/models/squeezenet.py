@@ -16,7 +16,7 @@ def network() -> Any:
     from torch import nn
 
     from coopsim.record.capture.models._step import CLASSES
-    from coopsim.record.capture.models.inception_v3 import Branches
+    from coopsim.record.capture.models._inception import Branches
 
     def convolve(inputs: int, outputs: int, kernel: int) -> nn.Sequential:
         return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(inplace=True))
