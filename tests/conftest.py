@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
 
 from coopsim import phantom
@@ -22,6 +23,10 @@ BERT = ROOT / "traces" / "bert-large.parquet"
 # processor to others.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# No test has a limit of wall time: it would depend on what else runs.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 collect_ignore = ["data"]  # what tests read; its programs need a GPU, if a phantom one
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.host.area import HostArea
-from coopsim.live.host.copies import Copies
+from coopsim.live.copies import Copies, HostArea
 from coopsim.live.streams import Streams
 
 _BYTES = 256 << 20

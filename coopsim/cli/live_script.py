@@ -20,7 +20,7 @@ from coopsim.cli.common import command_of
 from coopsim.run.records import EndedLoop, SizeFromData
 
 if TYPE_CHECKING:
-    from coopsim.live.host.hosting import Hosting
+    from coopsim.live.host import Hosting
     from coopsim.run import Script
 
 
@@ -96,14 +96,14 @@ _LIBRARIES = re.compile(r"^\s*(import|from) +(transformers|trl|lightning|pytorch
 
 def hosting_of(args: argparse.Namespace) -> "Hosting | None":
     """Return what the flags let plans use of the host; None: nothing, or what the plan says. Raises CoopsimError."""
-    from coopsim.live.host import hosting
+    from coopsim.live import host
 
     if not args.offload:
         if args.link:
             raise CoopsimError("--link is for --offload")
         return None
-    hosting.check(args.policy)
-    return hosting.Hosting(args.link or "", _host_memory(args))
+    host.check(args.policy)
+    return host.Hosting(args.link or "", _host_memory(args))
 
 
 def _host_memory(args: argparse.Namespace) -> int | None:

@@ -20,7 +20,7 @@ class MadeObject:
     """An object that the script makes, and the user's line that does.
 
     by: "lines" if that line calls it, "" if a library does. batch: its batch size. times: the number of batches whose
-    gradients it adds up, set by `argument`.
+    gradients it adds up, set by `argument`. half: whether it has forward passes compute in 16 bits.
     """
 
     type: str
@@ -30,6 +30,7 @@ class MadeObject:
     batch: int = 0
     times: int = 1
     argument: str = ""
+    half: bool = False
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,12 @@ class Survey:
         return self.models[0] if self.models else None
 
     @property
+    def in_half(self) -> bool:
+        """Whether the largest model, or TrainingArguments, compute in 16 bits; True if there is no model."""
+        arguments = self.given.arguments
+        return self.model is None or self.model.half or self.model.autocast or bool(arguments and arguments.half)
+
+    @property
     def activation_bytes(self) -> int:
         """What activations take at the peak of allocated memory."""
         return self.report.peak_by_kind.get("activations", 0)

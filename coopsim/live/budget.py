@@ -8,7 +8,7 @@ from typing import Any
 from coopsim.base import budget as amounts
 from coopsim.base.text import count, human
 from coopsim.live.errors import LiveError
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.simulate.policies import Policy
 

@@ -20,11 +20,12 @@ _PAGE = 20 << 20  #: bytes of a page of an expandable segment, by which the allo
 class CachingCap:
     """A cap on PyTorch's caching allocator during one step, by way of its per-process memory fraction.
 
-    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU, and no op can catch that it
-    found no memory (device.Ooms). If the program has set a lower fraction itself, that stays.
+    Between `set` and `lift` the allocator takes at most `limit` bytes from the current GPU. If the program has set a
+    lower fraction itself, that stays. trims: whether to empty the allocator's cache once, as the step begins.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, trims: bool = False) -> None:
+        self._trims = trims
         self._page = _PAGE if _expandable() else 0
         self._limit = limit - min(self._page, limit // _PART)
         self._now = self._limit
@@ -39,10 +40,10 @@ class CachingCap:
         """
         before = torch.cuda.get_per_process_memory_fraction(self._device)
         if self._limit < before * self._total:
-            if device.reserved() > self._limit + self._page:
+            if self._trims or device.reserved() > self._limit + self._page:
                 torch.cuda.empty_cache()
+            self._trims = False
             self._before = before
-            device.ooms().raises = True
             self._allow(self._limit)
 
     @property
@@ -72,7 +73,6 @@ class CachingCap:
         if self._before is not None:
             torch.cuda.set_per_process_memory_fraction(self._before, self._device)
             self._before = None
-            device.ooms().raises = False
 
     end = lift
 

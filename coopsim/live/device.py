@@ -5,6 +5,7 @@ Nothing of the program's is changed. Storages that were evicted (emptied) count 
 
 import gc
 from collections import Counter
+from collections.abc import Callable
 from ctypes import c_int64
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ from coopsim.base.text import human
 from coopsim.base.types import GRANULE, Role
 from coopsim.cards import profiles
 from coopsim.live.observer import Observer
+from coopsim.live.tracked import reference
 from coopsim.phantom.control import is_phantom
 from coopsim.record.observe.costs import OpCostModel
 from coopsim.record.observe.device import Device, RealDevice
@@ -38,6 +40,7 @@ class LiveLedger(Ledger):
         self._account: Any = observer.account if observer is not None else [0, 0, 0]
         super().__init__()
         self._empty: set[Storage] = set()
+        self._located: dict[int, Callable[[], torch.UntypedStorage | None]] = {}
 
     def join(self, observer: Observer) -> None:
         """Share the account with an observer, which has counted nothing so far."""
@@ -63,8 +66,9 @@ class LiveLedger(Ledger):
         self._account[1] = nbytes
 
     def count_peak(self) -> None:
-        """Count the peak from now on."""
+        """Count the peak from now on, as a step begins."""
         self.peak_bytes = self.live_bytes
+        self._located = {key: found for key, found in self._located.items() if found() is not None}
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
         """The ledger's entry of a storage, made at first sight; None if it has no bytes.
@@ -79,6 +83,15 @@ class LiveLedger(Ledger):
         """The role of the storage with this `_cdata`, its address in PyTorch; None if it, or its role, is not known."""
         held = self.held(key)
         return held.role if held is not None else None
+
+    def locate(self, untyped: torch.UntypedStorage) -> None:
+        """Note that the program knows a storage's address, and may use it for as long as the storage lives."""
+        self._located[untyped._cdata] = reference(untyped)
+
+    def is_located(self, untyped: torch.UntypedStorage) -> bool:
+        """Whether the program knows a storage's address."""
+        found = self._located.get(untyped._cdata)
+        return found is not None and found() is untyped
 
     def emptied(self, untyped: torch.UntypedStorage) -> None:
         """Subtract a storage's bytes from `live_bytes`, as the caller has freed its memory.
@@ -159,8 +172,8 @@ class Ooms:
     """How often PyTorch's allocator has found no memory in this process: `count`, kept up to date.
 
     Requests that no budget could serve do not count, as they fail without one, too. raises: whether to raise Python's
-    OutOfMemoryError there. Some of PyTorch's ops catch the allocator's own: convolutions then take another algorithm,
-    which may give other bits, and keep it for as long as the process lives.
+    OutOfMemoryError there, as in all steps with a budget. Some of PyTorch's ops catch the allocator's own: convolutions
+    then take another algorithm, which may give other bits, and keep it for as long as the process lives.
     """
 
     def __init__(self) -> None:

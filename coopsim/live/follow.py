@@ -113,10 +113,11 @@ class Follow:
             self.hand_over()
 
     def hand_over(self) -> bool:
-        """Let the observer go on, if there is one and it can. False if the plan cannot be followed any further."""
-        if self._observed is not None and not self.broken and self.values.are_settings_usual():
-            self.observed = self._observed
-            self.observed.follow(self.at)
+        """Let the observer go on, if it can and does not already. False if the plan cannot be followed any further."""
+        observed, here = self._observed, self.observed is None and not self.broken
+        if observed is not None and here and observed.can_follow():
+            self.observed = observed
+            observed.follow(self.at)
         return not self.broken
 
     def fetch(self) -> None:
@@ -180,9 +181,8 @@ class Follow:
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
-        for s, v in wanted:
-            if s in storages:  # else the program has let it go
-                _hold(storages[s], v)
+        for tracked, v in ((storages[s], v) for s, v in wanted if s in storages):  # others the program has let go
+            _hold(tracked, v)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
         for s, version in late:
@@ -241,6 +241,7 @@ class Follow:
         for s, v in row.makes:
             if s in storages:
                 storages[s].version = v
+        new = [s for _, s in row.find if s not in storages]
         if row.find:
             try:
                 self.bindings.bind(row.find, on_device(values.device_type, (out,)))
@@ -248,13 +249,12 @@ class Follow:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
         if self.plan.several_streams and residency.streams is not None:
-            residency.streams.made(storages[s] for _, s in row.find)
+            residency.streams.made(storages[s] for s in new)
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
             self._calls[row.entry.op] = call
-        for s, v in row.keep:
-            if s in storages:
-                _hold(storages[s], v)
+        for tracked, v in ((storages[s], v) for s, v in row.keep if s in storages):
+            _hold(tracked, v)
         return out
 
     def _act(self, action: Action) -> None:

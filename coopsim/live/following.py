@@ -117,6 +117,9 @@ class Following(State):
                 continue
             follow = Follow(other.plan, context.values)
             if follow.take_over(now.taken(), held=True):
+                for tracked in now.storages.values():
+                    if follow.storages.get(tracked.number) is not tracked:
+                        tracked.number = -1  # it was of the plan that is left, and copies go by it
                 self._go_on(Following(context, other, follow)).start()
                 return True
         return False

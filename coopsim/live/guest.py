@@ -20,7 +20,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.live.arena.library import Arena, install
 from coopsim.live.budget import OFFERED
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.record.observe import torch_private
 from coopsim.record.observe.extension import NoExtensionError
@@ -40,7 +40,7 @@ class Request:
     signatures to; the script is then ended after `steps` steps, or, if that is 0, once a signature has come again and
     all plans are validated. command: the title of the program. arena_bytes: size of the arena; 0: nearly all free
     memory; None: no arena. offload: whether plans may offload; None: if the file's do. hosting: fields of a
-    live.host.hosting.Hosting, if they may. host_memory: bytes of the host that all copies may take; None: no limit.
+    live.host.Hosting, if they may. host_memory: bytes of the host that all copies may take; None: no limit.
     background: plans are made while steps go on.
     """
 

@@ -53,6 +53,9 @@ class PlanningParameters:
     take their shape; by the next that does, in steps of one signature that follow each other, it is replanned.
     `sys.maxsize`: never."""
 
+    giving_up_steps: int = 3
+    """Successive steps that run out of memory by the last plan that is left, before steps go on without one."""
+
     retry_ns: float = 4.1e6
     """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
     unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted. 0.0:

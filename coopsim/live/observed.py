@@ -146,7 +146,7 @@ class Observed:
             if tracked is None:
                 tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
                 yield tracked
-            tracked.version, tracked.made_again = next(numbers), True  # or not; guarding its block costs little
+            tracked.version, tracked.made_again = next(numbers), True
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
                 version, held = next(numbers), stored(next(numbers))
@@ -170,9 +170,16 @@ class Observed:
         if not over or self.state[State.BROKEN] or not self._observer.complete():
             return False
         state = self.state
-        self._values.residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
+        residency = self._values.residency
+        residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
+        if residency.streams is not None:
+            residency.streams.observed()
         self._observer.disengage()
         return True
+
+    def can_follow(self) -> bool:
+        """Whether the observer would not leave each op to Python."""
+        return self._observer.is_usual(self._values.device_type)
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
         """Whether the observer has evicted a storage, which is without memory now."""
@@ -248,7 +255,7 @@ class Observed:
                 copies.arrived(key)
         elif kind == OFFLOAD:
             assert storage is not None
-            if self._plan.has_place(s, storage.nbytes()):
+            if self._plan.has_place(s, storage.nbytes()) and not self._values.residency.ledger.is_located(storage):
                 copies.offload(key, storage, at)
             give(None)
         else:

@@ -16,8 +16,7 @@ from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose.library import delegates
 
 _SOURCES = (
-    *("account.h", "calls.h", "cells.h", "errors.h", "exchange.h", "follower.h", "operands.h"),
-    *("settings.h", "storages.h", "sums.h", "swap.h", "table.h"),
+    *("account.h", "calls.h", "cells.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
     "observer.cpp",
 )
 _TEXT = 4000
@@ -96,7 +95,7 @@ class Observer:
     def engage(self, table: Any, at: int, known: list[int], observed: Any, ooms: ctypes.c_int64) -> None:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in the format of exchange.h. observed: what Python does for the
+        known: the state of tracked storages and calls, in observer.cpp's format. observed: what Python does for the
         library, an observed.Observed. ooms: as Attempts takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
@@ -151,8 +150,12 @@ class Observer:
         """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
+    def is_usual(self, device_type: str) -> bool:
+        """Whether ops compute as when the step began: else it would leave each to Python (calls.h)."""
+        return bool(self._lib.coopsim_is_usual(self._self, ctypes.c_int(device_type == "cpu")))
+
     def known(self) -> Iterator[int]:
-        """The state of storages and calls, as numbers in the format of exchange.h, which says where they end."""
+        """The state of storages and calls, as numbers in the format of observer.cpp, which says where they end."""
         numbers, i = self._lib.coopsim_known(self._self), 0
         while True:
             yield numbers[i]

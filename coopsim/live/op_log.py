@@ -18,10 +18,10 @@ from coopsim.live import refused
 from coopsim.live.arena import library
 from coopsim.live.arena.library import BEST_FIT, FIRST_FIT, Arena
 from coopsim.live.device import LiveLedger
-from coopsim.live.host_time import timed
+from coopsim.live.host import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
-from coopsim.live.operands import on_device
+from coopsim.live.operands import changes_only, on_device
 from coopsim.live.plan import HOLD, Entry
 from coopsim.live.writers import Writers
 from coopsim.record.observe import assemble, roles
@@ -56,12 +56,12 @@ class StepRecorder(Recorder):
         super().__init__(devices.find(device_type), devices.cost_model(device_type))
         self._arena = arena
         self.asked: dict[int, library.Log] = {}  #: requests of each op to the arena, by number of the op
-        self.ledger = ledger
+        self.ledger = self._storages = ledger
         self.op_log: list[Entry] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
         self._ran = Ran(None, [], [], None)  # the latest op
-        self.writers = Writers()
+        self.writers = Writers(runner.contents)
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
         self._weights: set[Storage | None] = set()  # made of parameters alone so far
@@ -102,6 +102,7 @@ class StepRecorder(Recorder):
             if self._collects:
                 gc.enable()
         if learn:
+            self.writers.end(self._storages.held)
             roles.assign(roles.Objects.now(), self.ledger)
 
     @property
@@ -138,8 +139,9 @@ class StepRecorder(Recorder):
             self._arena.zone(FIRST_FIT if optimizer else BEST_FIT)
         operands = on_device(self.device_type, (*args, *kwargs.values()))
         shapes = _shapes_of(operands)
-        self.writers.used(operands, self._runner.is_zero)
         before = [tensor.untyped_storage() for tensor in operands]  # `set_` gives a tensor another one
+        is_view = changes_only(func) and not func._schema.is_mutable
+        self.writers.used(before if not is_view else ())
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
@@ -160,7 +162,11 @@ class StepRecorder(Recorder):
         op = to.events[-1] if to.events else None
         if isinstance(op, Op) and op.number == number:
             entry.stream = op.stream
-            self.writers.made(op.name, zip(found, results, strict=True))
+            if not _can_run_again(func, op, operands, inputs, results):
+                op.peers = max(op.peers, 1)  # a trace has a way to say so: that it is a collective, if of one rank
+            made = zip(found, results, strict=True)
+            self.writers.made(op.name, ((tensor.untyped_storage(), s) for tensor, s in made if s in op.creates))
+            self.writers.ran(number, zip(before, inputs, strict=True), op.mutates)
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
@@ -262,6 +268,18 @@ def _hold_to_the_end(recording: Recording) -> None:
     alive = [s for s in born if s.alive and s.role is None]
     events.append(Op(-1, HOLD, Phase.OPTIMIZER, "", 0, sorted(alive, key=lambda s: s.serial), []))
     recording.events[:] = events
+
+
+def _can_run_again(
+    func: Any,
+    op: Op,
+    operands: list[torch.Tensor],
+    inputs: list[Storage | None],
+    results: list[Storage | None],
+) -> bool:
+    """Whether a call names all that an op uses (sparse tensors have storages beside), and what it makes is new."""
+    named = {*op.reads, *op.mutates} <= set(inputs) and set(op.creates) <= set(results)
+    return named and not (op.creates and changes_only(func)) and not any(one.is_quantized for one in operands)
 
 
 def _shapes_of(tensors: list[torch.Tensor]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from coopsim.live import device, refused
-from coopsim.live.host.copies import bytes_of
+from coopsim.live.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
@@ -22,7 +22,7 @@ from coopsim.record.observe import effects
 from coopsim.record.observe.describe import COLLECTIVES
 from coopsim.record.observe.torch_private import DisableTorchDispatch
 
-_ANY = torch.ops.aten.any.default
+_SUM = torch.ops.aten.sum.default
 
 
 class Ran(NamedTuple):
@@ -103,14 +103,21 @@ class OpRunner:
         makes = call is not None and (call.writes or (created and is_blank(func)))
         return Ran(out, inputs, results, call if makes else None, workspace)
 
-    def is_zero(self, tensor: torch.Tensor) -> bool:
-        """Whether all bytes of a tensor's storage are zero. It comes back, if it is on the host."""
-        tracked, values = self._storages.of_tensor(tensor), self._values
-        if tracked is None:
-            return True
+    def contents(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
+        """Sums over a storage's bytes, to tell whether they change; () where there are none, as on the phantom GPU.
+
+        It comes back, if it is on the host.
+        """
+        values, nbytes, on_gpu = self._values, storage.nbytes(), self._residency.device_type == "cuda"
+        if not nbytes or (on_gpu and not device.is_timed("cuda")):
+            return ()
+        tracked = self._storages.of(storage)
         values.materialize([(tracked, tracked.version)], {tracked})
         with DisableTorchDispatch():
-            return not values.attempt(_ANY, lambda: bool(bytes_of(tensor.untyped_storage()).any()), {tracked})
+            words = bytes_of(storage).view(torch.int64 if nbytes % 8 == 0 else torch.uint8)
+            parts = words, words[: len(words) // 2], words[::2]
+            sums = [values.attempt(_SUM, partial(_SUM, part, dtype=torch.int64), {tracked}) for part in parts]
+            return tuple(int(one) for one in sums)
 
     def _made(self, call: Call, results: list[TrackedStorage | None], created: list[TrackedStorage]) -> None:
         """Enter what a call has made."""

@@ -14,7 +14,7 @@ from typing import Any
 from coopsim.base.types import Action, Role
 from coopsim.live.actions import Action as PlanAction
 from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, copies_of
-from coopsim.live.host_time import StepTime
+from coopsim.live.host import StepTime
 from coopsim.study.validate.values import TraceValues, Value
 from coopsim.trace import Trace
 from coopsim.trace.schedule import Schedule

@@ -18,7 +18,7 @@ from typing import Any
 from coopsim.base.files import cache_folder, replacing
 from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.live.errors import LiveError
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.signatures import Candidate, NoPlan, Signature
 from coopsim.trace import file as traces

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 from coopsim.live import ladder
 from coopsim.live.arena.placed import Placed, PlacedPlans
-from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
-from coopsim.live.host.hosting import Offloading
-from coopsim.live.host_time import step_time
+from coopsim.live.host import Offloading, step_time
 from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
-from coopsim.live.make import at_start
+from coopsim.live.make import Background, at_start
 from coopsim.live.plan import Plan
 from coopsim.live.schedules import Found, Search
 from coopsim.live.signatures import (
@@ -221,8 +219,10 @@ class Planning:
             self._keep(signature, state.keep(p.validating_steps), self.limit)
         elif state.stays and judgement is Judgement.ALLOCATED:
             self._keep(signature, state.allocate(took.retries), self.limit)
+        elif state.stays and took.ran_out and state.ran_out + 1 >= p.giving_up_steps:
+            self._move(signature, NoPlan("steps run out of memory by every plan", state.candidate, stays=True))
         elif state.stays or judgement is Judgement.ALLOCATED:
-            self._move(signature, state.allocate(took.retries))
+            self._move(signature, state.allocate(took.retries, ran_out=took.ran_out))
         elif self._in_arena is not None:
             self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
         else:

@@ -27,6 +27,8 @@ def objects(found: Objects) -> None:
 def arguments(func: Any, args: tuple[Any, ...]) -> None:
     """Raise LiveError for an op that a plain eager program does not have: traced, or of a higher order."""
     for value in args:
+        if isinstance(value, torch.Tensor) and value.is_nested and value.layout is torch.strided:
+            raise LiveError(f"{func} works on a nested tensor: coopsim.live cannot follow it")
         if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
             if type(value).__name__ in _TRACED:
                 _compiled()

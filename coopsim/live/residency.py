@@ -12,10 +12,9 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
+from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines, bytes_of
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
-from coopsim.live.host.area import HostArea, LateEngines
-from coopsim.live.host.copies import Allocate, Copies, bytes_of
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.record.observe import torch_private
@@ -26,16 +25,15 @@ from coopsim.record.observe.torch_private import DisableTorchDispatch, set_error
 class Residency:
     """The memory of the values of one step, on devices of one type, "cuda" or "cpu", and on the host.
 
-    area: of the host, where the copies of plans lie. evictions, recomputes: how many there were in this step.
-    spills, spilled_bytes: copies to the host without a plan.
+    area: of the host, where the copies of plans lie. streams: of all steps; None on the CPU. evictions, recomputes: how
+    many there were in this step. spills, spilled_bytes: copies to the host without a plan.
     """
 
-    def __init__(self, device_type: str, ledger: LiveLedger, area: HostArea) -> None:
-        self.device_type, self.ledger = device_type, ledger
+    def __init__(self, device_type: str, ledger: LiveLedger, area: HostArea, streams: Streams | None) -> None:
+        self.device_type, self.ledger, self.streams = device_type, ledger, streams
         #: Evicted tracked storages, by key, in order of eviction.
         self.evicted: dict[int, TrackedStorage] = {}
-        self.streams = Streams() if device_type == "cuda" else None  #: None on the CPU
-        self.copies = Copies(area, self.streams or LateEngines())
+        self.copies = Copies(area, streams or LateEngines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
     def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
@@ -71,8 +69,8 @@ class Residency:
         The program or autograd knows it, or a copy to the host reads it.
         """
         storage = tracked.ref()
-        copied = storage is not None and self.copies.reads(storage)
-        return tracked.pinned or copied or (self.streams is not None and self.streams.needs(tracked))
+        used = storage is not None and (self.copies.reads(storage) or self.ledger.is_located(storage))
+        return tracked.pinned or used or (self.streams is not None and self.streams.needs(tracked))
 
     def evict(self, value: Value) -> None:
         """Free the memory of a value: let go of it if it is held, and empty its storage if that has this version.

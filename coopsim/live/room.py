@@ -16,9 +16,9 @@ from coopsim.live import device
 from coopsim.live.arena.hole import ArenaCap, Hole
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import TRAP, DoesNotFit, LiveError
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Drawn, Repeats, repeats
 from coopsim.live.residency import Residency
+from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
 
 _FOR_ROOM = 1 / 8  #: of the budget, what a step sends because of fragmentation before its cap is raised
@@ -179,8 +179,8 @@ class Attempts:
     """Runs the ops of one step, and those that make its values again.
 
     room: makes room where memory runs short. ooms: how often the allocator has found no memory, kept up to date. An
-    op may catch that error and go another way, which could give other bits: one written in Python, or any of PyTorch's
-    where no cap is applied (device.Ooms).
+    op written in Python may catch that error and go another way, which could give other bits; and any of PyTorch's
+    while a step is recorded without a budget (device.Ooms).
     """
 
     def __init__(self, room: Room, ooms: c_int64) -> None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from coopsim.base.text import human
 from coopsim.base.types import CoopsimError, InPlace, Outcome, Pinning, Role
-from coopsim.live.host.hosting import Hosting, copying
-from coopsim.live.host_time import step_time
+from coopsim.live.host import Hosting, copying, step_time
 from coopsim.live.plan import HOLD
 from coopsim.live.signatures import Candidate
 from coopsim.simulate import allocators, metrics, policies
@@ -41,7 +40,7 @@ def find(trace: Trace, policy: Policy | str, budget: int, hosting: Hosting | Non
     have an overhead above 1.75, a replay that only counts bytes. With `hosting`, and a policy that plans, a plan that
     offloads is made, too, and returned if it costs less. ops: that the step dispatches to a GPU, 0 on the CPU; the time
     that the host takes for them, for recomputations and for copies counts where it decides between plans that offload
-    and others (host_time.py). A schedule is always returned: `explain` says why it is none
+    and others (host.py). A schedule is always returned: `explain` says why it is none
     to follow, if none runs to its end, or all have an overhead above 1.75. Raises CoopsimError as `recomputing` does.
     """
     policy = recomputing(policy)

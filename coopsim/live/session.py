@@ -9,24 +9,24 @@ import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from coopsim.base import budget as amounts
 from coopsim.live import device, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
-from coopsim.live.background import Background
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.host.hosting import Hosting
-from coopsim.live.host_time import ENOUGH, Pace, StepTime
+from coopsim.live.host import ENOUGH, Hosting, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
+from coopsim.live.make import Background
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
 from coopsim.live.state import Spilling
 from coopsim.live.step import Parts, Start, Step
 from coopsim.live.stored import StoredPlans
+from coopsim.live.streams import Streams
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy
 from coopsim.trace.schedule import Schedule
@@ -82,7 +82,7 @@ class TrainingSession:
         self.planning = Planning(policy, limit, placed, background=Background() if background else None)
         self.planning.offloading.allow(offload, no_offload, policy)
         self.planning.offloading.memory_bytes = host_memory
-        self._lists = Parts()
+        self._lists, self._streams = Parts(), cast("Streams | None", None)
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
         self.ledger = LiveLedger(self._observer)
@@ -96,6 +96,7 @@ class TrainingSession:
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
+        self._by_plan = True  # the latest step, if there was one
         _forget_in_forks(weakref.ref(self))
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -112,9 +113,11 @@ class TrainingSession:
         watcher = self._observer if not self._others_watch else None
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
-        start = Start(self.known.expected, candidates, self.known.signatures, hard=hard)
+        expected = self.known.expected
+        plans = any(one.plan is not None for one in (candidates if expected is None else [expected]))
+        start = Start(expected, candidates, self.known.signatures, hard=hard, trims=plans and not self._by_plan)
         self._running = step = Step(
-            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists
+            self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists, self._streams
         )
         try:
             step.begin()
@@ -155,7 +158,7 @@ class TrainingSession:
             self.totals.add_peaks(*(peaks or step.peaks()))
 
     def _learn(self, step: Step) -> None:
-        self._failure = None
+        self._failure, self._by_plan = None, step.state.planned
         self.totals.step_ended(step.state)
         went_by = self._schedule_of(step)
         self._pace.ended(time.perf_counter_ns())
@@ -194,6 +197,7 @@ class TrainingSession:
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
             self.planning.run_on(self._device_type)
+            self._streams = Streams() if self._device_type == "cuda" else None
             self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
             self._observer, self._why_none = observer.find(wait=False)

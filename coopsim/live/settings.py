@@ -1,4 +1,4 @@
-"""PyTorch's settings that say how ops compute: by which library, which algorithms, in which precision.
+"""PyTorch's settings that say how ops compute: by which library and algorithms, how precisely, by how many threads.
 
 A program may change them in the middle of a step, around an op that cuDNN computes badly, say. An op that is run again
 computes as it did at first.
@@ -12,7 +12,9 @@ import torch
 
 Settings = tuple[Any, ...]  #: by position in `_ALL`; None where PyTorch does not say
 
-_CUDNN, _ONEDNN, _CUBLAS = torch.backends.cudnn, torch.backends.mkldnn, torch.backends.cuda.matmul
+_CUDA, _CUDNN, _ONEDNN = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
+_CUBLAS = _CUDA.matmul
+_TINY = 1e-310  #: a denormal number
 _NAMES = (
     (_CUDNN, ("enabled", "benchmark", "deterministic", "allow_tf32")),
     (_ONEDNN, ("enabled", "deterministic")),
@@ -20,7 +22,10 @@ _NAMES = (
     (_CUBLAS, ("allow_fp16_accumulation", "fp32_precision")),
     *((getattr(library, kind, None), ("fp32_precision",)) for library in (_CUDNN, _ONEDNN) for kind in ("conv", "rnn")),
     (getattr(_ONEDNN, "matmul", None), ("fp32_precision",)),
+    (torch.utils.deterministic, ("fill_uninitialized_memory",)),
 )
+#: What fused attention may use, as functions `..._sdp_enabled` and `enable_..._sdp`.
+_ATTENTION = ("flash", "mem_efficient", "math", "cudnn")
 _Pair = tuple[Callable[[], Any], Callable[[Any], object]]
 
 
@@ -44,6 +49,12 @@ _ALL: list[_Pair] = [
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     (_deterministic, lambda value: torch.use_deterministic_algorithms(value[0], warn_only=value[1])),
     (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_num_threads, torch.set_num_threads),
+    (lambda: _TINY * 1.0 == 0.0, torch.set_flush_denormal),
+    (_CUDA.preferred_blas_library, _CUDA.preferred_blas_library),
+    (_CUDA.preferred_linalg_library, _CUDA.preferred_linalg_library),
+    (_CUDA.fp16_bf16_reduction_math_sdp_allowed, _CUDA.allow_fp16_bf16_reduction_math_sdp),
+    *((getattr(_CUDA, f"{one}_sdp_enabled"), getattr(_CUDA, f"enable_{one}_sdp")) for one in _ATTENTION),
     *(_pair(owner, name) for owner, names in _NAMES for name in names if _has(owner, name)),
 ]
 

@@ -53,7 +53,8 @@ class Failure:
 class NoPlan:
     """No step goes by a plan. why: why there is none, in one line; "" if none was sought.
 
-    candidate: a schedule that no step goes by yet, of a plan file or for another start. stays: it was the last.
+    candidate: a schedule that no step goes by, of a plan file or for another start. stays: it was the last, by which
+    steps ran out of memory as by all others, or those of another start may not.
     """
 
     why: str = ""
@@ -62,7 +63,11 @@ class NoPlan:
     plan: ClassVar[None] = None
     validated: ClassVar[bool] = False
     kept: ClassVar[int] = 0
-    allocating: ClassVar[int] = 0
+
+    @property
+    def allocating(self) -> int:
+        """As of Followed: there was no end of it."""
+        return int(self.stays)
 
     @property
     def schedule(self) -> Schedule | None:
@@ -81,7 +86,8 @@ class Followed:
 
     tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
     allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache.
+    retries: how often all of these gave back the allocator's cache. ran_out: steps that ran out of memory, one after
+    the other, up to the latest.
     """
 
     candidate: Candidate
@@ -90,6 +96,7 @@ class Followed:
     kept: int = field(default=0, kw_only=True)
     allocating: int = field(default=0, kw_only=True)
     retries: int = field(default=0, kw_only=True)
+    ran_out: int = field(default=0, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
     why: ClassVar[str] = ""
     stays: ClassVar[bool] = False
@@ -106,12 +113,13 @@ class Followed:
 
     def keep(self, enough: int) -> Self:
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
-        kept = self.kept + 1
-        return replace(self, kept=kept) if kept < enough else replace(self, kept=kept, allocating=0, retries=0)
+        kept = replace(self, kept=self.kept + 1, ran_out=0)
+        return kept if kept.kept < enough else replace(kept, allocating=0, retries=0)
 
-    def allocate(self, retries: int = 0) -> Self:
+    def allocate(self, retries: int = 0, *, ran_out: bool = False) -> Self:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
-        return replace(self, kept=0, allocating=self.allocating + 1, retries=self.retries + retries)
+        allocating, retries = self.allocating + 1, self.retries + retries
+        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=(self.ran_out + 1) * ran_out)
 
     def validate(self) -> "Valid | Last":
         """Enough steps have kept to the budget."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from ctypes import c_int64
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,6 @@ from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Deciding, Following, Recording
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
@@ -32,7 +32,9 @@ from coopsim.live.planning import Planning
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
+from coopsim.live.spilled import Spilled
 from coopsim.live.state import Context, Spilling, State
+from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorages
 from coopsim.live.values import Values
 from coopsim.record.observe import effects, torch_private
@@ -102,20 +104,22 @@ class Start:
     """How a step begins. expected: the signature that it is assumed to be of; None if its first ops have to tell.
 
     candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
-    hard: fail rather than exceed the budget.
+    hard: fail rather than exceed the budget. trims: the step before had no plan, and this one may have: give back the
+    memory that the allocator caches, whose blocks lie as that step needed them.
     """
 
     expected: Signature | None
     candidates: Sequence[Signature]
     signatures: Sequence[Signature]
     hard: bool
+    trims: bool
 
 
 class Step:
     """A step in which ops are followed by plan, recorded, or run without a plan, from `begin` to `end`.
 
     It caps the allocator, watches the device's tensors and enters the step's dispatch mode, in this order; `end` undoes
-    that in reverse. device_type: "cuda" or "cpu". lists: of optimizers, for all steps of a session.
+    that in reverse. device_type: "cuda" or "cpu". lists, streams: of optimizers and of a GPU, for all of a session.
     """
 
     def __init__(
@@ -127,7 +131,9 @@ class Step:
         start: Start,
         observer: Observer | None,
         lists: Parts,
+        streams: Streams | None,
     ) -> None:
+        self._streams = streams
         self._device_type, self._ledger, self._planning, self._arena = device_type, ledger, planning, arena
         self._lists, self._start, self._observer = lists, start, observer
         self._failed = False
@@ -149,7 +155,13 @@ class Step:
         if planning.limit is not None:
             exits.callback(complete, self._lists.forget)
             self._lists.watch(self._decide_parts)
-        residency = Residency(device_type, ledger, planning.offloading.area)
+            if device_type == "cuda" and self._arena is None:
+                ooms = device.ooms()
+                exits.callback(complete, partial(setattr, ooms, "raises", False))
+                ooms.raises = True
+        if self._streams is not None:
+            self._streams.begin_step()
+        residency = Residency(device_type, ledger, planning.offloading.area, self._streams)
         storages = TrackedStorages(torch.device("cuda", torch.cuda.current_device()) if device_type == "cuda" else None)
         if self._cap is not None:
             self._cap.set()
@@ -252,7 +264,7 @@ class Step:
             placed.begin()
             cap = ArenaCap(self._arena)
         elif self._device_type == "cuda" and limit is not None:
-            cap = CachingCap(limit)
+            cap = CachingCap(limit, trims=self._start.trims)
         if cap is not None:
             exits.callback(complete, cap.end)
         return cap

@@ -15,17 +15,26 @@ from coopsim.record.observe.torch_private import DisableTorchDispatch, current_d
 
 
 class Streams:
-    """The streams that one step uses. In a step with a single stream, only copies are waited for."""
+    """The streams of a program's steps: while they use a single one, only copies are waited for.
+
+    They outlast a step: in the next, a stream may read what was run again in this one, and has waited for its first run
+    only.
+    """
 
     def __init__(self) -> None:
-        #: Of the step's ops so far, and the default one, which the observer's ops run on.
+        #: Of all ops so far, and the default one, which the observer's ops run on.
         self.seen = {torch.cuda.default_stream()}
         self._device = current_device()
         self._known: dict[int, torch.cuda.Stream] = {}  # by handle: torch.cuda.current_stream() takes the host 6 us
-        self._numbers = {0: 0}  # by handle
+        self._numbers: dict[int, int] = {}  # by handle
         self._again: dict[torch.cuda.Stream, int] = {}  # by stream, ops that were run again, and values that came back
         self._waited: dict[tuple[torch.cuda.Stream, torch.cuda.Stream], int] = {}
         self._of_backward: set[TrackedStorage] = set()
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """A step begins: streams are numbered anew."""
+        self._numbers = {0: 0}
 
     def current(self) -> torch.cuda.Stream:
         """The stream that is current on this thread."""
@@ -53,7 +62,7 @@ class Streams:
         self.seen.add(stream)
         for tracked in storages:
             tracked.streams.add(stream)
-            storage = tracked.ref() if tracked.made_again else None
+            storage = tracked.ref() if len(self.seen) > 1 and tracked.made_again else None
             if storage is not None:  # when the program lets it go, it knows only of the block that it was given
                 _guard(storage, stream)
         self._wait_for_again(stream)
@@ -65,6 +74,7 @@ class Streams:
         stream, storages = self.current(), list(storages)
         for tracked in storages:
             tracked.streams.add(stream)
+            tracked.made_again = False
         if current_graph_task_id() >= 0:
             self._of_backward.update(storages)
         else:
@@ -102,7 +112,7 @@ class Streams:
         for stream in self.seen:
             self._wait_for_again(stream)
 
-    # -- copies (host/area.py, Engines) ------------------------------------------------------------------------------
+    # -- copies (copies.py, Engines) ------------------------------------------------------------------------------
 
     def begin(self, way: int, to: torch.Tensor, source: torch.Tensor) -> torch.cuda.Event:
         """Begin a copy on an engine; return an event at its end. The host waits for neither."""

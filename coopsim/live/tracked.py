@@ -21,10 +21,10 @@ class TrackedStorage:
 
     evicted: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
     program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
-    whether its memory may come from an op that was run again, or from a copy. number: of the storage in the plan's
-    trace, -1 without a plan. pinned: whether the program knows its address, so that it must not move. streams: the CUDA
-    streams of the ops that used it, where there are several. touched: when it was used last, as a number of ops since
-    the step began.
+    whether its memory may come from an op that was run again, or from a copy, in this step or an earlier one. number:
+    of the storage in the plan's trace, -1 without a plan. pinned: whether the program knows its address, so that it
+    must not move. streams: the CUDA streams of the ops that used it, where there are several. touched: when it was used
+    last, as a number of ops since the step began.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class TrackedStorage:
 
     def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0, number: int = -1) -> None:
         """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
-        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else _reference(storage)
+        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else reference(storage)
         self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
         self.nbytes: int = storage.nbytes() if storage is not None else nbytes
         self.number = number
@@ -53,7 +53,7 @@ class TrackedStorage:
         self.evicted = False
         self.held: dict[int, torch.UntypedStorage] = {}
         self.makers: dict[int, Call] = {}
-        self.made_again = False
+        self.made_again = True
         self.pinned = False
         self.touched = 0
         self.streams: set[Any] = set()
@@ -86,7 +86,8 @@ def _gone() -> None:
 _OBJECTS_RETURN = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10)
 
 
-def _reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
+def reference(storage: torch.UntypedStorage) -> Callable[[], torch.UntypedStorage | None]:
+    """What gives the storage for as long as it lives, then None."""
     found = weakref.ref(storage)
     return partial(_back_in_use, found) if _OBJECTS_RETURN else found
 
@@ -104,18 +105,26 @@ Value = tuple[TrackedStorage, int]  #: a version of a storage's bytes
 
 
 class Spec:
-    """Stands for a tensor on the device in the arguments of a kept call. tracked: None for a tensor without bytes."""
+    """Stands for a tensor on the device in the arguments of a kept call. tracked: None for a tensor without bytes.
 
-    __slots__ = ("dtype", "offset", "size", "stride", "tracked")
+    conjugate, negative: whether its bytes are of the conjugate or the negative, as PyTorch's views of complex numbers.
+    """
+
+    __slots__ = ("conjugate", "dtype", "negative", "offset", "size", "stride", "tracked")
 
     def __init__(self, tracked: TrackedStorage | None, tensor: torch.Tensor) -> None:
         self.tracked, self.dtype, self.offset = tracked, tensor.dtype, tensor.storage_offset()
         self.size, self.stride = tensor.size(), tensor.stride()
+        self.conjugate, self.negative = tensor.is_conj(), tensor.is_neg()
 
     def on(self, storage: torch.UntypedStorage) -> torch.Tensor:
         """A tensor of this shape, stride, offset and type on `storage`."""
-        blank = torch.empty(0, dtype=self.dtype, device=storage.device)
-        return blank.set_(storage, self.offset, self.size, self.stride)
+        found = torch.empty(0, dtype=self.dtype, device=storage.device)
+        found.set_(storage, self.offset, self.size, self.stride)
+        if self.conjugate or self.negative:
+            torch._C._set_conj(found, self.conjugate)
+            torch._C._set_neg(found, self.negative)
+        return found
 
 
 @dataclass(slots=True, eq=False)

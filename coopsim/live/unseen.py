@@ -128,6 +128,7 @@ class Unseen:
         if storage.device.type == self._context.residency.device_type and storage.nbytes():
             self._state().materialize(storage)
             self._state().pin(storage)
+            self._context.residency.ledger.locate(storage)
 
     @contextmanager
     def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:

@@ -13,10 +13,10 @@ import torch
 
 from coopsim.live import settings
 from coopsim.live.errors import LiveError
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, clone
 from coopsim.live.room import Attempts, Room
+from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
@@ -30,10 +30,6 @@ class Values:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
         self.ooms, self.attempt = ooms, Attempts(room, ooms).run
         self._usual = settings.now()  # of the step's beginning
-
-    def are_settings_usual(self) -> bool:
-        """Whether ops compute as when the step began; else the observer must not follow (settings.py)."""
-        return settings.now() == self._usual
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
         """Bring those of the wanted values to the device that are not there: from the host, or by running ops again.

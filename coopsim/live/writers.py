@@ -3,11 +3,14 @@
 Extensions fill what they allocate by kernels of their own, and a program may write to any address that it knows.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
 
+from coopsim.base.types import Role
+from coopsim.live.tracked import reference
 from coopsim.record.observe.recording import Op, Recording
 from coopsim.record.observe.storages import Storage
 
@@ -19,38 +22,86 @@ _OVERWRITES = {
 }
 
 
-class Writers:
-    """Notes, while a step is recorded, what is written past the dispatcher."""
+#: What a program changes by ops alone, as far as is known: to look at it at each use would take too long.
+_UNSUSPECTED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER_STATE)
 
-    def __init__(self) -> None:
-        self._made: dict[int, Storage] = {}  # in the step, by address of PyTorch's storage
-        self._zeros: set[int] = set()  # of these, not used yet
-        self._written: set[Storage] = set()
+
+_Found = tuple[Callable[[], torch.UntypedStorage | None], tuple[int, ...]]  #: a storage while it lives, and contents
+
+
+class Writers:
+    """Notes, while a step is recorded, what is written past the dispatcher.
+
+    Contents are compared, from use to use and at the step's end, of storages whose addresses the program has asked for,
+    and of those that were there when the step began; zeros are looked at when they are used first. contents: gives
+    those of a storage, as some sums.
+    """
+
+    def __init__(self, contents: Callable[[torch.UntypedStorage], tuple[int, ...]]) -> None:
+        self._contents = contents
+        # By address of PyTorch's storage: those made in the step, those of zeros, and what was found at the latest use.
+        self._made: dict[int, Storage] = {}
+        self._zeros: set[int] = set()
+        self._found: dict[int, _Found] = {}
+        self._others: set[int] = set()  # of these, what was something else before the present op
+        self._written: set[Storage] = set()  # which the op that made them does not make
+        self._changed: dict[Storage, float] = {}  # before which op, by its number
 
     def located(self, storage: torch.UntypedStorage) -> None:
         """Note that the program knows a storage's address, and may write to it."""
         if storage._cdata in self._made:
             self._written.add(self._made[storage._cdata])
+        self._look(storage)
 
-    def used(self, tensors: Iterable[torch.Tensor], is_zero: Callable[[torch.Tensor], bool]) -> None:
-        """Look whether what was made as zeros still is when an op uses it first. is_zero: whether a storage is."""
-        for tensor in tensors if self._zeros else ():
-            storage = tensor.untyped_storage()
-            if storage._cdata in self._zeros:
-                self._zeros.discard(storage._cdata)
-                if not is_zero(tensor):
+    def used(self, storages: Iterable[torch.UntypedStorage]) -> None:
+        """Look at storages that an op is about to use."""
+        for storage in storages:
+            key = storage._cdata
+            if key in self._zeros:
+                self._zeros.discard(key)
+                if any(self._contents(storage)):
                     self.located(storage)
+            if (found := self._known(storage)) is not None and self._contents(storage) != found[1]:
+                self._others.add(key)
 
-    def made(self, name: str, results: Iterable[tuple[torch.Tensor, Storage | None]]) -> None:
-        """Note what an op of this name has made."""
-        made = {tensor.untyped_storage()._cdata: storage for tensor, storage in results if storage is not None}
+    def ran(
+        self, number: int, used: Iterable[tuple[torch.UntypedStorage, Storage | None]], changed: Container[Storage]
+    ) -> None:
+        """Note that the op of this number has used storages, and has changed some of them."""
+        for storage, entry in used:
+            key, known = storage._cdata, self._known(storage) is not None
+            made = self._made.get(key) is entry  # else that one is gone, and this has its address
+            if entry is None or (not known and (made or entry.role in _UNSUSPECTED)):
+                continue
+            if key in self._others:
+                self._changed[entry] = number
+            if key in self._others or not known or entry in changed:
+                self._look(storage)
+        self._others.clear()
+
+    def made(self, name: str, results: Iterable[tuple[torch.UntypedStorage, Storage | None]]) -> None:
+        """Note what is new of what an op of this name has made."""
+        made = {storage._cdata: entry for storage, entry in results if entry is not None}
         self._made |= made
-        self._zeros -= made.keys()  # gone without use, and their addresses are others' now
+        self._zeros -= made.keys()  # those that had these addresses are gone
         if name.startswith(_ZEROS):
             self._zeros |= made.keys()
 
+    def end(self, entry: Callable[[int], Storage | None]) -> None:
+        """Look at what is left, as the step is over. entry: of a storage at an address."""
+        there = [(storage, was) for alive, was in self._found.values() if (storage := alive()) is not None]
+        others = [entry(storage._cdata) for storage, was in there if self._contents(storage) != was]
+        self._changed.update((found, math.inf) for found in others if found is not None)
+
+    def _look(self, storage: torch.UntypedStorage) -> None:
+        self._found[storage._cdata] = reference(storage), self._contents(storage)
+
+    def _known(self, storage: torch.UntypedStorage) -> _Found | None:
+        found = self._found.get(storage._cdata)
+        return found if found is not None and found[0]() is storage else None
+
     def mark(self, recording: Recording) -> None:
-        """Let no plan run an op again whose results were written past the dispatcher.
+        """Let no plan run an op again whose results, or operands, were written past the dispatcher after it had run.
 
         A trace has a way to say so: that an op is a collective, if of one rank.
         """
@@ -64,7 +115,8 @@ class Writers:
                     maker.peers = max(maker.peers, 1)
             if op.name.startswith(_EMPTY):
                 blank.update(dict.fromkeys(op.creates, op))
-            if not self._written.isdisjoint(op.creates):
+            changed = any(op.number < self._changed.get(storage, -1) for storage in (*op.reads, *op.mutates))
+            if changed or not self._written.isdisjoint(op.creates):
                 op.peers = max(op.peers, 1)
 
 

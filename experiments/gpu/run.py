@@ -224,7 +224,9 @@ def _torch_of(folder: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     every = "; ".join(f"{name}: {what}" for name, what in PARTS.items())
-    parser.add_argument("--part", default="", help=f"one or more, separated by commas, and what they need. {every}")
+    parser.add_argument(
+        "--part", default="", help=f"one or more, separated by commas, and what they need. {every.replace('%', '%%')}"
+    )
     parser.add_argument("--budget-s", type=float, default=_BUDGET_S, help=f"end after so many seconds ({_BUDGET_S})")
     parser.add_argument("--out", type=Path, help="folder of results; one that is there is completed")
     parser.add_argument("--models", default=",".join(names.MAIN), help="models for everything")

@@ -72,10 +72,10 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     import torch
 
     from coopsim.live import observer
+    from coopsim.live.copies import Copies
     from coopsim.live.device import cost_model
     from coopsim.live.follow import Follow
     from coopsim.live.following import Following
-    from coopsim.live.host.copies import Copies
     from coopsim.live.plan import Plan, Row
     from coopsim.live.residency import Residency
     from coopsim.live.room import Attempts

@@ -48,7 +48,7 @@ def by_plan(
     In an arena, if the steps were recorded in one. host: as of `timed`. link: as of Hosting.
     """
     from coopsim.live import make, plan_file
-    from coopsim.live.host.hosting import Hosting
+    from coopsim.live.host import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting(link)
     head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)

@@ -1,6 +1,6 @@
 """Steps that offload, beside those that recompute alone, with live's host on the phantom's clock: is it in time?
 
-The rows that ran on an H100. Its host takes what live's model says (host_time.py), the card what ops cost, copies what
+The rows that ran on an H100. Its host takes what live's model says (host.py), the card what ops cost, copies what
 the link takes; the three overlap as they do on a card, and allocations that call the driver stop the card. A process
 per row, on PyTorch's caching allocator with expandable segments; plans are made, tried and replanned as by `coopsim
 live plan`. Times are those of the last two steps by plan: per step.
@@ -47,7 +47,7 @@ def measure(model: str) -> None:
 
     from coopsim.base import budget
     from coopsim.cards import link as links
-    from coopsim.live import host_time as model_of
+    from coopsim.live import host as model_of
     from coopsim.trace.measure import peak_bytes
 
     torch.backends.cuda.matmul.allow_tf32 = model in TF32

@@ -141,13 +141,18 @@ def _times(said: list[Said]) -> dict[str, Any]:
         return {}
     row: dict[str, Any] = {"verdict_s": round(verdict)}
     by_options: set[str] = set()  # runs that try options of the program
+    fits = False  # whether one of them does, of which the row follows
     for at, line in said:
         words = line.split()
         if "of the program" in line:
             by_options.add(words[0])
-        elif words and words[0] in by_options and words[1:2] == ["fits,"] and "own_s" not in row:
+        elif words and words[0] in by_options and words[1:2] == ["fits,"]:
+            fits = True
+        if not line.startswith("    ") or words[-1] not in ("yes", "no"):
+            continue
+        if fits and "own_s" not in row:
             row |= {"own_s": round(at - verdict)}
-        if line.startswith("    ") and words[-1] == "yes" and "same" not in row:
+        if words[-1] == "yes" and "same" not in row:
             row |= {"same_s": round(at - verdict), "same": " ".join(words[:-4])}
     return row
 
@@ -221,7 +226,11 @@ def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:
     if "parameters" not in program:
         return "not known"
     per_parameter = {"parameters": program.get("bytes", 4), "optimizer_state": program["optimizer"]}
-    found = {kind: int(row[kind]) / program["parameters"] for kind in per_parameter}
+    count = {
+        "parameters": program["parameters"],
+        "optimizer_state": program["parameters"] - program.get("untrained", 0),
+    }
+    found = {kind: int(row[kind]) / count[kind] for kind in per_parameter}
     off = [found[kind] / expected - 1 for kind, expected in per_parameter.items() if expected]
     return "equal" if all(abs(part) < _EQUAL for part in off) else ", ".join(f"{part:+.1%}" for part in off)
 

@@ -70,7 +70,7 @@ def build():
 
 #: Attention and products, whose results are worth copying.
 LAYERS = """
-from coopsim.live import host_time as model
+from coopsim.live import host as model
 from experiments.live.by_clock import Host
 def build():
     layers = nn.Sequential(*(nn.TransformerEncoderLayer(512, 8, batch_first=True) for _ in range(6))).cuda()

@@ -41,7 +41,8 @@ def test_times_count_from_the_verdict(script: Script) -> None:
     expected = {"verdict_s": 9, "same_s": 12, "same": "live with offload"}
     assert run._times(said) == expected
     tried = [run.Said(10, "[2] --bf16 of the program: computes …"), run.Said(20, "[2] fits, 4 GiB (9 s)")]
-    assert run._times([*said[:2], *tried]) == {"verdict_s": 10, "own_s": 10}
+    assert run._times([*said[:2], *tried]) == {"verdict_s": 10}  # its row is still to come
+    assert run._times([*said[:2], *tried, run.Said(21, "    precision   4 GiB   -9%  no")])["own_s"] == 11
     assert run._times([*said[:2], tried[0], run.Said(20, "[2] out of memory (9 s)")]) == {"verdict_s": 10}
     assert run._times(said[:2]) == {}
 

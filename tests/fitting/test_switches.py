@@ -209,6 +209,7 @@ def bench(*options: Option, given: Given | None = None) -> Bench:
     survey: Any = SimpleNamespace(
         report=report, models=[model], model=model, options=options, optimizers=[adam], needs_bytes=1 << 40,
         given=given or Given(options=BatchOptions.find(options)), trainer=False, adds_up=False,
+        in_half=False,
     )  # fmt: skip
     return Bench(Trials(Script(("train.py", "--lr", "1"), card="rtx-3060"), Runs(lambda _: None)), survey)
 
@@ -368,16 +369,16 @@ watch = Batches(Changes())
 from transformers import Trainer, TrainingArguments
 
 trainer = object.__new__(Trainer)
-trainer.args = TrainingArguments("out", per_device_train_batch_size=16)
+trainer.args = TrainingArguments("out", per_device_train_batch_size=16, bf16=True)
 TrainingArguments("out")  # as libraries make some for themselves
 try:
     trainer.train()
 except AttributeError:
     pass
-answer(watch.found()["arguments"]["batch"])
+answer([watch.found()["arguments"][name] for name in ("batch", "half")])
 """
 
 
 @pytest.mark.slow
 def test_the_arguments_are_those_of_the_trainer_that_trains(on_phantom: Runner) -> None:
-    assert on_phantom(TRAINED) == 16
+    assert on_phantom(TRAINED) == [16, True]

@@ -9,7 +9,7 @@ import torch
 import coopsim.live
 from coopsim.cards.link import Link
 from coopsim.live.budget import OFFERED
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.simulate.options import ReplayOptions
 from tests.live.programs import PROGRAMS

@@ -12,7 +12,7 @@ from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.live.budget import OFFERED, Budget
 from coopsim.live.errors import LiveError
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.plan import Plan
 from coopsim.live.session import TrainingSession
 from coopsim.record.observe.extension import Extension

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from coopsim.live.actions import Evict, Recompute
+from coopsim.live.copies import HostArea
 from coopsim.live.device import LiveLedger
-from coopsim.live.host.area import HostArea
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Candidate, OnTrial, Signature
+from coopsim.live.spilled import Spilled
 from coopsim.live.state import Context
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
@@ -89,7 +89,7 @@ def parts(
     signatures: Collection[Any] = (),
 ) -> Parts:
     """A step on the CPU, of which no op has run."""
-    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu")), TrackedStorages()
+    residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), None), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
     room = Room(residency, storages, spilled, limit, None, cap, hard=hard, spills=True)
     values = Values(residency, room, spilled, c_int64())

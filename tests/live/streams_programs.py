@@ -15,6 +15,8 @@ import torch
 import coopsim.live
 from coopsim.live.budget import OFFERED
 from coopsim.live.session import TrainingSession
+from coopsim.live.streams import Streams
+from coopsim.live.tracked import TrackedStorage
 from tests.live.compare import FastHost
 from tests.live.happens_before import Checker
 
@@ -209,6 +211,29 @@ def leaving(path: str) -> dict[str, Any]:
     torch.cuda.synchronize()
     with open(path, encoding="utf-8", errors="replace") as log:
         return budget.report() | {"faults": Checker().read(log).faults}
+
+
+def next_step(path: str, *, forgets: bool) -> list[str]:
+    """What one step has run again is read in the next by a stream that no step has used: the checker's faults.
+
+    It waits for the op that made it at first, as a program does. forgets: each step's streams are its own.
+    """
+    x, y, read = (torch.empty(N, device="cuda").fill_(i) for i in range(3))
+    made, other, streams = torch.cuda.Event(), torch.cuda.Stream(), Streams()
+    torch.cuda.synchronize()
+    made.record()
+    streams.before_again()
+    y.sub_(x)
+    streams.after_again([])
+    streams.end()
+    streams = Streams() if forgets else streams
+    streams.begin_step()
+    other.wait_event(made)
+    with torch.cuda.stream(other):
+        streams.use([TrackedStorage(y.untyped_storage())])
+        read.sub_(y)
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return Checker().read(log).faults
 
 
 def check(path: str, seeds: range) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tests.live.plans import HEADER
 
 BACKGROUND = """
 import time
-from coopsim.live.background import Background
+from coopsim.live.make import Background
 from tests.live.compare import compare, plain
 answers, held = Background.answers, [0]
 def late(self):  # at the beginning of each step: three steps are taken on demand, then the answer is waited for

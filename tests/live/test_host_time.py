@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coopsim.base.types import Action
-from coopsim.live.host_time import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time, timed
+from coopsim.live.host import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time, timed
 
 
 class _Trace:

@@ -57,7 +57,7 @@ FAULTS = {
 PLANT = """
 from dataclasses import replace
 from coopsim.live import actions
-from coopsim.live.host.area import BACK, OUT, LateEngines
+from coopsim.live.copies import BACK, OUT, LateEngines
 from coopsim.live.errors import LiveError
 from tests.live.compare import FastHost, compare
 begin, wait, places = own = LateEngines.begin, LateEngines.wait, actions._places
@@ -95,7 +95,7 @@ def test_planted_faults_show(child: Runner) -> None:
 def test_without_room_on_the_host_steps_recompute(child: Runner) -> None:
     """One line says why, and the plan is the one without copies."""
     text = """
-from coopsim.live.host.area import HostArea
+from coopsim.live.copies import HostArea
 from tests.live.compare import FastHost, compare
 HostArea.reserve = lambda self, nbytes: "the host gives nothing"
 found = compare("accumulated", "75%", steps=4, offload=FastHost())

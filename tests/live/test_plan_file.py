@@ -11,7 +11,7 @@ import pytest
 
 from coopsim.live import plan_file, schedules
 from coopsim.live.errors import LiveError
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import PlanFile
 from coopsim.live.signatures import Candidate, NoPlan, Signature

@@ -99,7 +99,14 @@ def test_planted_faults_show(child: Runner) -> None:
 SETTINGS = """
 import torch, coopsim.live
 torch.set_num_threads(1)
-native = lambda: torch.backends.mkldnn.flags(enabled=False)
+@contextlib.contextmanager
+def flushed():
+    torch.set_flush_denormal(True)
+    try: yield
+    finally: torch.set_flush_denormal(False)
+@contextlib.contextmanager
+def native():
+    with flushed(), torch.backends.mkldnn.flags(enabled=False): yield
 def train(memory, where):
     torch.manual_seed(0)
     net = torch.nn.ModuleList(torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(8))
@@ -109,7 +116,7 @@ def train(memory, where):
         h = torch.randn(8, 16, 24, 24)
         for layer in net:
             with native() if where == "forward" else contextlib.nullcontext():
-                h = layer(h)
+                h = layer(h) + (h.detach() * 1e-40) * 1e38
             h = torch.tanh(h)
         loss = h.square().mean()
         with native() if where == "backward" else contextlib.nullcontext():
@@ -125,7 +132,7 @@ answer([[train(None, where)[:2] == (there := train("50%", where))[:2], there[2]]
 
 @pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
 def test_what_runs_again_computes_by_the_settings_of_its_first_run(child: Runner, compiler: dict[str, str]) -> None:
-    """In the forward pass without oneDNN, and again with it; and the other way round."""
+    """In the forward pass without oneDNN and denormal numbers, and again with them; and the other way round."""
     for same, report in child("import contextlib\n" + SETTINGS, **compiler):
         assert same
         assert report["planned_steps"] >= 3
@@ -163,3 +170,63 @@ def test_sizes_that_hang_on_data_may_be_others_than_in_the_plan(child: Runner, c
         assert report["same"]
         assert report["planned_steps"] >= 4
         assert report["offloads"] + report["recomputes"] > 0
+
+
+CHANGES = """
+import torch, coopsim.live
+from coopsim.live import settings
+torch.set_num_threads(1)
+x, budget = torch.ones(4), coopsim.live.Budget("1GiB", device="cpu")
+changes = [
+    (torch.set_num_threads, 2, 1),
+    (torch.set_flush_denormal, True, False),
+    (torch.set_default_dtype, torch.float64, torch.float32),
+    (torch.use_deterministic_algorithms, True, False),
+    (lambda to: setattr(torch.utils.deterministic, "fill_uninitialized_memory", to), False, True),
+    (torch.backends.cuda.preferred_linalg_library, "magma", "default"),
+    *((getattr(torch.backends.cuda, f"enable_{one}_sdp"), False, True) for one in settings._ATTENTION),
+    (torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, True, False),
+    (lambda to: setattr(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", to), False, True),
+]
+found = []
+with budget.step():
+    observer, usual = budget.session._running._context.observer, settings.now()
+    for change, to, back in changes:
+        change(to)
+        there = observer.is_usual("cpu"), settings.now() == usual
+        with settings.by(usual):
+            inside = observer.is_usual("cpu"), settings.now() == usual
+        change(back)
+        found.append([*there, *inside, observer.is_usual("cpu"), settings.now() == usual])
+answer(found)
+"""
+
+
+def test_every_setting_is_noticed_by_both_followers_and_set_again(child: Runner) -> None:
+    found = child(CHANGES)
+    assert found
+    assert all(row == [False, False, True, True, True, True] for row in found), found
+
+
+SWITCHED = """
+from tests.live.compare import compare
+from coopsim.live import following
+switch, stale = following.Following._switch, []
+def switched(state, func):
+    old = dict(state._follow.storages)
+    found = switch(state, func)
+    if found:
+        now = state.current._follow
+        stale.append([one.number for one in old.values() if now.storages.get(one.number) is not one])
+    return found
+following.Following._switch = switched
+answer([compare("a_branch", "60%")["same"], stale])
+"""
+
+
+def test_storages_of_a_plan_that_is_left_for_another_have_no_number_in_that(child: Runner) -> None:
+    """Else the copies of other storages would be taken for theirs."""
+    same, stale = child(SWITCHED)
+    assert same
+    assert stale
+    assert {number for some in stale for number in some} <= {-1}

@@ -5,8 +5,7 @@ import pytest
 from coopsim.base.types import MIB, Action, Role
 from coopsim.cards.link import Link
 from coopsim.live import schedules
-from coopsim.live.host.hosting import Hosting
-from coopsim.live.host_time import COLD
+from coopsim.live.host import COLD, Hosting
 from coopsim.live.plan import HOLD
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder

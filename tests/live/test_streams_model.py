@@ -48,6 +48,12 @@ def test_another_stream_waits_for_what_the_observer_has_run_again(child: Runner)
     assert found["faults"] == []
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_another_stream_waits_in_the_next_step(child: Runner, *, forgets: bool) -> None:
+    found = child(CHECK.format(plant="", program=f"next_step(path, forgets={forgets})"), COOPSIM_PHANTOM_LOG="1")
+    assert bool(found) is forgets
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100, 300, 25))
 def test_many_random_programs(child: Runner, first: int) -> None:

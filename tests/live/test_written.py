@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import Runner
 
 TRAIN = """
-import contextlib, ctypes
+import contextlib, copy, ctypes
 import numpy as np, torch
 import coopsim.live
 torch.set_num_threads(1)
@@ -26,6 +26,27 @@ def to_dlpack(x, i):
     out = torch.ones_like(x)
     torch.from_dlpack(torch.utils.dlpack.to_dlpack(out)).mul_(i)
     return out
+STAGE = {}
+def stage(x, i):
+    if i == 0: STAGE["a"] = torch.sin(x)
+    return STAGE["a"], torch.cos(torch.exp(STAGE["a"]))
+def staged(x, i): a, y = stage(x, i); fill(a.data_ptr(), i); return y
+def staged_view(x, i): a, y = stage(x, i); a.numpy()[:] *= 0.9; return y
+def staged_alias(x, i):
+    if i == 0: STAGE["b"] = torch.from_dlpack(stage(x, i)[0])
+    a, y = stage(x, i or 1); STAGE["b"].mul_(0.9); return y
+BUFFER = np.zeros((N, W), np.float32)
+OURS = torch.from_numpy(BUFFER)
+def buffer(x, i): BUFFER[:] = np.sin(np.arange(N * W).reshape(N, W) + i); return torch.cos(torch.exp(OURS))
+def given(x, i):
+    a = np.full((N, W), i, np.float32); t = torch.as_tensor(a); y = torch.exp(t * 0.1); a *= 2; return torch.cos(y) + t
+def conjugate(x, i):
+    z = torch.complex(torch.sin(x), torch.cos(x))
+    w = torch.bmm(z.conj().view(4, W, W), z.view(4, W, W)).reshape(N, W)
+    return (w.real + w.conj().imag.clone()).sin() + z.conj().imag.contiguous()
+def copied(x, i): return torch.cos(copy.deepcopy(torch.sin(x))) * x
+def sparse(x, i): s = (x > 0).float().to_sparse(); return (s @ x.t()[:, :W]).sin() + s.coalesce().to_dense()
+def quantized(x, i): return torch.quantize_per_tensor(x, 0.05, 3, torch.qint8).relu().dequantize()
 def run(way, memory):
     torch.manual_seed(0)
     net = torch.nn.ModuleList(torch.nn.Linear(W, W) for _ in range(6))
@@ -44,7 +65,10 @@ def same(name):
 """
 WAYS = [
     *("empty", "changed", "zeros", "zeros_changed", "untyped_storage", "storage", "data_ptr", "numpy", "to_dlpack"),
+    *("staged", "staged_view", "staged_alias", "buffer", "given"),
 ]
+#: What a call has to name when it is run again: what bytes mean, and storages that no strided tensor has.
+NAMED = ["conjugate", "copied", "sparse", "quantized"]
 
 
 def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) -> None:
@@ -58,10 +82,21 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
 @pytest.mark.parametrize("plant", [
     "from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None",
     "from coopsim.live.writers import Writers; Writers.used = lambda *_: None",
+    "from coopsim.live.writers import Writers; Writers.ran = lambda *_: None",
     "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
     assert not child(f"{plant}\n{TRAIN}answer(all(same(name)[0] for name in {WAYS!r}))")
+
+
+@pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
+def test_what_runs_again_gets_tensors_that_mean_what_they_meant(child: Runner, compiler: dict[str, str]) -> None:
+    """Conjugates, negatives, ops on storages, parts of sparse tensors, quantized ones."""
+    found = child(f"{TRAIN}answer({{name: same(name) for name in {NAMED!r}}})", **compiler)
+    for name, (same, planned, evicted) in found.items():
+        assert same, name
+        assert planned > 0, name
+        assert evicted > 0, name
 
 
 REUSED = """
@@ -69,10 +104,10 @@ import torch
 from coopsim.live.writers import Writers
 found = []
 for later in ([], ["aten.add.Tensor"]):
-    tensor, writers = torch.ones(4), Writers()
+    storage, writers = torch.ones(4).untyped_storage(), Writers(lambda storage: (1,))
     for name in ["aten.zeros.default", *later]:  # the storage of the second has the address of the first
-        writers.made(name, [(tensor, name)])
-    writers.used([tensor], lambda tensor: not tensor.any())
+        writers.made(name, [(storage, name)])
+    writers.used([storage])
     found.append(sorted(writers._written))
 answer(found)
 """

@@ -72,7 +72,8 @@ class Batches:
     def _see_arguments(self, module: ModuleType) -> None:
         def post_init(original: Any, arguments: Any) -> None:
             batch, times = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
-            self._arguments.append((arguments, _place(arguments) | {"batch": batch, "times": times}))
+            about = {"batch": batch, "times": times, "half": bool(arguments.fp16 or arguments.bf16)}
+            self._arguments.append((arguments, _place(arguments) | about))
             if self._divide > 1 and self._of_arguments:
                 arguments.per_device_train_batch_size //= self._divide
                 arguments.gradient_accumulation_steps *= self._divide

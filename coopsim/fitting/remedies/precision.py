@@ -32,10 +32,10 @@ def propose_weights(bench: Bench) -> None:
 def proposal(bench: Bench) -> Remedy | None:
     """Return the remedy, not tried yet; None if the card has no units for bfloat16.
 
-    None, too, if the largest model is in half precision or autocast already, or if there is no model.
+    None, too, if it computes in 16 bits already (Survey.in_half), or if there is no model.
     """
     model = bench.survey.model
-    if model is None or model.half or model.autocast or not bench.script.profile.bf16_tflops:
+    if model is None or bench.survey.in_half or not bench.script.profile.bf16_tflops:
         return None
     if model.sharded:
         lines: tuple[str, ...] = (

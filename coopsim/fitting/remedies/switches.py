@@ -24,9 +24,8 @@ def recompute(bench: Bench) -> Iterator[Remedy]:
 
 
 def half(bench: Bench) -> Iterator[Remedy]:
-    """Yield computing in bfloat16, not tried yet, on cards that do, if the largest model computes in float32."""
-    model = bench.survey.model
-    if model is None or model.half or model.autocast or not bench.script.profile.bf16_tflops:
+    """Yield computing in bfloat16, not tried yet, on cards that do, if the script computes in float32."""
+    if bench.survey.in_half or not bench.script.profile.bf16_tflops:
         return
     for option in about(bench.survey.options, PRECISION):
         if option.is_switch and not _OF_HALF.search(option.name):

@@ -11,7 +11,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.copies import copied
 from coopsim.fitting.figures import goes_by_plan
-from coopsim.live.host.hosting import Hosting
+from coopsim.live.host import Hosting
 from coopsim.run import Report, Script, run
 from coopsim.run.launch.start import Running
 

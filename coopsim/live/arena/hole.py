@@ -13,8 +13,8 @@ from itertools import pairwise
 import torch
 
 from coopsim.live.arena.library import FAILS, GROWS, RAISES, Arena
-from coopsim.live.host.spilled import Spilled
 from coopsim.live.residency import Residency
+from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import TrackedStorage, TrackedStorages
 
 _MOVES = 8  #: times that blocks are moved for one op, whose requests may take each other's holes

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
 
+#include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -14,19 +20,103 @@
 
 #include "operands.h"
 
+extern "C" {
+int PyGILState_Ensure(void);
+void PyGILState_Release(int);
+void* PyErr_Occurred(void);
+void PyErr_Clear(void);
+int PyErr_GivenExceptionMatches(void*, void*);
+}
+
 namespace coopsim {
+
+// Kernels written in Python, of which PyTorch has some, say by Python's own error that there was no room.
+//
+// Python's class of that error.
+inline void*& python_s_out_of_memory() {
+  static void* kind = nullptr;
+  return kind;
+}
+
+// An error was caught. Python must know of none of its own any more.
+inline void forget_python_s() {
+  const int state = PyGILState_Ensure();
+  PyErr_Clear();
+  PyGILState_Release(state);
+}
+
+// Did an op find no room? Then the error is over.
+inline bool ran_out(const std::exception& why) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&why)) return true;
+  const int state = PyGILState_Ensure();
+  void* set = PyErr_Occurred();
+  const bool found = set ? PyErr_GivenExceptionMatches(set, python_s_out_of_memory()) != 0
+                         : std::strstr(why.what(), "out of memory") != nullptr;
+  if (found) PyErr_Clear();
+  PyGILState_Release(state);
+  return found;
+}
+
+// How ops compute at present (settings.py), as one number to compare.
+//
+// Does the processor take denormal numbers for zero?
+inline bool flushes() {
+  static volatile double tiny = 1e-310;
+  return tiny * 1.0 == 0.0;
+}
+
+// As a template, so that PyTorch need not have all of them. on_cpu: of the ops on the CPU, too.
+template <class Context>
+int64_t settings_of(Context& c, bool on_cpu) {
+  int64_t found = static_cast<int64_t>(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  const auto add = [&found](auto value) { found = found * 31 + static_cast<int64_t>(value); };
+  add(c.userEnabledCuDNN());
+  add(c.benchmarkCuDNN());
+  add(c.deterministicCuDNN());
+  add(c.userEnabledMkldnn());
+  add(c.deterministicAlgorithms());
+  add(c.deterministicAlgorithmsWarnOnly());
+  add(c.allowFP16ReductionCuBLAS());
+  add(c.allowBF16ReductionCuBLAS());
+  add(c.deterministicFillUninitializedMemory());
+  add(c.linalgPreferredBackend());
+  add(c.blasPreferredBackend());
+  add(c.allowFP16BF16ReductionMathSDP());
+  add(c.userEnabledFlashSDP());
+  add(c.userEnabledMemEfficientSDP());
+  add(c.userEnabledMathSDP());
+  add(c.userEnabledCuDNNSDP());
+  if (on_cpu) {
+    add(at::get_num_threads());
+    add(flushes());
+  }
+  if constexpr (requires { c.deterministicMkldnn(); }) add(c.deterministicMkldnn());
+  if constexpr (requires { c.allowFP16AccumulationCuBLAS(); }) add(c.allowFP16AccumulationCuBLAS());
+  try {
+    add(c.float32MatmulPrecision());
+    add(c.allowTF32CuDNN());
+  } catch (const std::exception&) {  // the precision was set in both of PyTorch's ways, of which this is the older
+    add(-1);
+  }
+  return found;
+}
+
+inline int64_t settings(bool on_cpu) { return settings_of(at::globalContext(), on_cpu); }
 
 // Stands for a tensor on the device.
 struct Spec {
   caffe2::TypeMeta dtype;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int64_t offset = 0;
+  bool conjugate = false, negative = false;
   c10::SmallVector<int64_t, 5> sizes, strides;
 
   void become(const at::Tensor& tensor) {
     dtype = tensor.dtype();
     device = tensor.device();
     offset = tensor.storage_offset();
+    conjugate = tensor.is_conj();
+    negative = tensor.is_neg();
     sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
     strides.assign(tensor.strides().begin(), tensor.strides().end());
   }
@@ -34,7 +124,10 @@ struct Spec {
   // storage null: a tensor without bytes.
   at::Tensor on(StorageImpl* storage) const {
     if (!storage) return at::empty_strided(sizes, strides, at::TensorOptions(device).dtype(dtype));
-    return tensor_on(StoragePtr::reclaim_copy(storage), dtype, sizes, strides, offset);
+    at::Tensor found = tensor_on(StoragePtr::reclaim_copy(storage), dtype, sizes, strides, offset);
+    if (conjugate) found._set_conj(true);
+    if (negative) found._set_neg(true);
+    return found;
   }
 };
 

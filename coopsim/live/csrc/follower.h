@@ -13,8 +13,6 @@
 #include "account.h"
 #include "calls.h"
 #include "cells.h"
-#include "errors.h"
-#include "settings.h"
 #include "sums.h"
 #include "table.h"
 
@@ -71,7 +69,7 @@ class Follower {
   const volatile int64_t* ooms = &none;  // how often the allocator has found no memory (Attempts)
   std::recursive_mutex mutex;
   Cells cells;
-  int64_t usual = 0;  // settings when the step began
+  int64_t usual[2]{};  // settings when the step began, and with those of the CPU
 
   // A call that is kept is ours, or Python's, if this is null. Where none is, ours is room for one, of earlier steps.
   struct Kept {
@@ -136,10 +134,13 @@ class Follower {
     return more ? nullptr : &row;
   }
 
+  // Do ops compute as when the step began?
+  bool is_usual(bool on_cpu) const { return settings(on_cpu) == usual[on_cpu]; }
+
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
     if (!row.views && !on_default_stream()) return false;  // as Python alone guards what several streams use
-    if (!row.idle && settings() != usual) return false;    // nor does a call know others that it ran by
+    if (!row.idle && !is_usual(table_->kind == c10::DeviceType::CPU)) return false;  // calls know no other settings
     Drawn drawn;
     if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {

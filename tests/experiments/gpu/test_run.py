@@ -122,6 +122,15 @@ def test_no_gpu_is_said_in_one_line(tmp_path: Path, libraries: bool) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_help_names_every_part(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though what a part does is said in percent, which argparse would take for a format."""
+    monkeypatch.setattr(sys, "argv", ["run.py", "--help"])
+    with pytest.raises(SystemExit):
+        run.main()
+    said = capsys.readouterr().out
+    assert [part for part in PARTS if f"{part}:" not in said] == []
+
+
 def test_a_part_has_what_it_needs(tmp_path: Path) -> None:
     every = plan(tmp_path, names.MAIN, names.OTHERS, None)
     assert len({task.name for task in every}) == len(every)

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import torch
 
-from coopsim.live.host.area import host_memory
-from coopsim.live.host.copies import Allocate, bytes_of
+from coopsim.live.copies import Allocate, bytes_of, host_memory
 from coopsim.live.operands import on_device
 from coopsim.live.residency import Residency
 from coopsim.live.tracked import TrackedStorage, TrackedStorages, Value
