@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 Graph = Mapping[str, set[str]]
 #: Folders whose files import our modules.
-OTHERS = ("benchmarks", "docs", "examples", "experiments", "notebooks", "traces")
+OTHERS = ("benchmarks", "docs", "examples", "experiments", "notebooks", "tests", "traces")
 
 
 def modules() -> dict[str, Path]:
@@ -59,17 +59,21 @@ def missing(tree: ast.AST, known: Mapping[str, Path]) -> list[str]:
 
 @cache
 def defined(path: Path) -> set[str]:
-    """Names that a module assigns, defines or imports, and those that it finds when asked (`_WHERE`)."""
+    """Names that a module assigns, defines or imports at its top, and those that it finds when asked (`_WHERE`)."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Dict):
             found |= {key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+        todo += ast.iter_child_nodes(node)
     return found
 
 

@@ -13,8 +13,8 @@ def network() -> Any:
     """Four blocks of 35x35, seven of 17x17, three of 8x8, and reductions between them."""
     from torch import nn
 
+    from coopsim.record.capture.models._inception import Branches, chain, fork, pooled
     from coopsim.record.capture.models._step import CLASSES
-    from coopsim.record.capture.models.inception_v3 import Branches, chain, fork, pooled
 
     row, column = (1, 7), (7, 1)
 

@@ -15,8 +15,8 @@ def network() -> Any:
     """A stage is a pooling and its fires: channels when squeezed, and when widened, half of them by 3x3."""
     from torch import nn
 
+    from coopsim.record.capture.models._inception import Branches
     from coopsim.record.capture.models._step import CLASSES
-    from coopsim.record.capture.models.inception_v3 import Branches
 
     def convolve(inputs: int, outputs: int, kernel: int) -> nn.Sequential:
         return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(inplace=True))

@@ -1,6 +1,7 @@
 """Plans: what the dry run has is what happens, addresses included; and a plan that does not hold is given up."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from coopsim.simulate.planning.program import Program
 from coopsim.simulate.planning.request import IterationStart, PlanRequest, ResidencyPlan
 from coopsim.simulate.policies.foresight import POLICY as FORESIGHT
 from coopsim.simulate.replay import replay
+from coopsim.simulate.replay.plan import leave_plan
+from coopsim.simulate.replay.planned_run import PlannedRun
 from coopsim.study.validate import validate
 from coopsim.trace import Trace, load
 from coopsim.trace.measure import peak_bytes
@@ -213,3 +216,27 @@ def test_no_step_begins_anew_once_parameters_are_updated() -> None:
         updating = replace(trace, phase=phase)
         schedule = replay(updating, "foresight", budget, steps=3)
         assert (schedule.header["outcome"], schedule.header["lost_cost_ns"]) == ("oom", 0)
+
+
+def test_a_followed_plan_keeps_no_list_of_holes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, an op costs the same; once no plan is followed, they are listed."""
+    states = []
+
+    class Noted(PlannedRun):
+        def run(self, state: s.State, *arguments: Any) -> None:
+            states.append(state)
+            super().run(state, *arguments)
+
+    monkeypatch.setattr("coopsim.simulate.replay.once.PlannedRun", Noted)
+    trace = synth("synth:unet:4")
+    replay(trace, "foresight-offline", int(0.6 * peak_bytes(trace, GRANULE)), steps=1)
+    (state,) = states
+    assert state.K[s.K_HOLES] == 0
+    leave_plan(state)
+    blocks, block = [], int(state.K[s.K_HEAD])
+    while block >= 0:
+        blocks.append(state.P[block].tolist())
+        block = int(state.P[block, s.NEXT])
+    holes = sorted((row[s.LENGTH], row[s.ADDRESS]) for row in blocks if row[s.VALUE] < 0)
+    assert holes
+    assert state.H[:2, : state.K[s.K_HOLES]].T.tolist() == [list(hole) for hole in holes]

@@ -64,3 +64,13 @@ def test_what_leaves_gives_its_place() -> None:
     assert at.tolist() == [0, 512, 512]
     found[1, Q_UNTIL] = 5
     assert placed(found, np.array([0, 512]), 1024) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_lies_next_below(seed: int) -> None:
+    """Against a look at all that is there when each begins."""
+    rng = np.random.default_rng(seed)
+    left, at = np.arange(60) + rng.integers(1, 20, 60), 512 * rng.permutation(60)
+    there = [[j for j in range(k) if left[j] > k and at[j] < at[k]] for k in range(60)]
+    wanted = [max(below, key=at.__getitem__, default=-1) for below in there]
+    assert p.next_below(left, at).tolist() == wanted

@@ -41,3 +41,4 @@ class ByProgram:
             elif not all(kept):
                 D.decisions[i] = LEAVE_ONCE if kept[-1] else LEAVE
         draft.install_copies()
+        draft.run()
