@@ -193,14 +193,15 @@ class _Lowering:
     def _fix_what_would_be_lost(self, non_evictable: list[bool]) -> None:
         """By in-place updates, unless the policy allows it; and because a collective is never run again."""
         n, peers = len(non_evictable), self.trace.peers.tolist()
-        last_use, destroyed, gone = [-1] * n, [NEVER] * n, [NEVER] * n
+        last_use, updated, gone = [-1] * n, [NEVER] * n, [NEVER] * n
         for op, ins in enumerate(self.ins):
             for v in ins:
                 last_use[v] = op
-        if self.pinning == Pinning.SOUND:
-            for v, u in enumerate(self.older):
-                if u >= 0 and self.updated_in_place[self.storage[u]]:
-                    destroyed[u] = self.producer[v]
+        for v, u in enumerate(self.older):
+            if u >= 0 and self.updated_in_place[self.storage[u]]:
+                updated[u] = self.producer[v]
+        is_sound = self.pinning == Pinning.SOUND
+        destroyed = updated if is_sound else [NEVER] * n
         dropped = [NEVER] * n
         for op, v in self.drops:
             dropped[v] = op
@@ -214,6 +215,8 @@ class _Lowering:
                     self.drops_as_recorded.add(v)
                     gone[v] = dropped[v]
                     non_evictable[v] = True
+                elif not is_sound and updated[v] != NEVER:  # from then on it has to be made again
+                    gone[v] = max(updated[v], first_drop)
                 non_evictable[v] = non_evictable[v] or last_use[v] > first_update
 
     def _events(self, non_evictable: list[bool], counted: bool) -> s.Array:

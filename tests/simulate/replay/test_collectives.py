@@ -68,6 +68,24 @@ def test_what_may_go(in_place: InPlace, pinning: Pinning) -> None:
     assert (x, shard) == (0, 1)
 
 
+@pytest.mark.parametrize("pinning", Pinning)
+def test_what_needs_a_gradient_that_is_updated_in_place(pinning: Pinning) -> None:
+    """As declared, the gradient could be made again, but not what it was made from."""
+    b = TraceBuilder()
+    x = b.storage(512, Role.INPUT, alive_at_start=True)
+    reduced, gradient, norm, other = b.storage(512), b.storage(512, Role.GRADIENT), b.storage(512), b.storage(512)
+    b.op("c10d.reduce", reads=[x], creates=[reduced], cost_ns=1, peers=8)
+    b.op("aten.mul.Tensor", reads=[reduced], creates=[gradient], cost_ns=1)
+    b.op("aten.norm.Scalar", reads=[gradient], creates=[norm], cost_ns=1)
+    b.op("aten.add_.Tensor", mutates=[reduced, gradient], cost_ns=1)
+    b.op("aten.mm.default", reads=[reduced], creates=[other], cost_ns=1)
+    b.op("aten.mm.default", reads=[norm, other], mutates=[gradient], cost_ns=1)
+    trace = b.build({"model": "clipped"})
+    for peers, may_go in ((trace.peers, False), (np.zeros(trace.n_ops, np.int64), pinning == Pinning.DECLARED)):
+        program = lower(replace(trace, peers=peers), in_place=InPlace.RECOMPUTABLE, pinning=pinning, granule=512)
+        assert bool(program.values[program.storage.tolist().index(norm), EVICTABLE]) == may_go
+
+
 def test_what_was_gathered_goes_when_the_program_drops_it() -> None:
     trace = sharded(layers=3)
     schedule = replay(trace, "coop", "100%")
