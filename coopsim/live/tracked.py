@@ -14,6 +14,7 @@ from coopsim.live import refused, settings
 from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
 from coopsim.live.settings import Settings
+from coopsim.record.observe.torch_private import set_conjugate, set_negative
 
 
 class TrackedStorage:
@@ -122,8 +123,8 @@ class Spec:
         found = torch.empty(0, dtype=self.dtype, device=storage.device)
         found.set_(storage, self.offset, self.size, self.stride)
         if self.conjugate or self.negative:
-            torch._C._set_conj(found, self.conjugate)
-            torch._C._set_neg(found, self.negative)
+            set_conjugate(found, self.conjugate)
+            set_negative(found, self.negative)
         return found
 
 

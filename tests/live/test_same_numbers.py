@@ -126,7 +126,7 @@ def train(memory, where):
         with budget.step() if memory else contextlib.nullcontext():
             step()
     return losses, [one.tolist() for one in net.parameters()], budget and budget.report()
-answer([[train(None, where)[:2] == (there := train("50%", where))[:2], there[2]] for where in ("forward", "backward")])
+answer([[train(None, where)[:2] == (there := train("65%", where))[:2], there[2]] for where in ("forward", "backward")])
 """
 
 
@@ -135,7 +135,7 @@ def test_what_runs_again_computes_by_the_settings_of_its_first_run(child: Runner
     """In the forward pass without oneDNN and denormal numbers, and again with them; and the other way round."""
     for same, report in child("import contextlib\n" + SETTINGS, **compiler):
         assert same
-        assert report["planned_steps"] >= 3
+        assert report["planned_steps"] >= 3, report["unplanned"]
         assert report["recomputes"] > 0
 
 

@@ -99,6 +99,12 @@ DisableTorchDispatch: Callable[[], Any] = now("torch._C._DisableTorchDispatch", 
 DispatchBelowAutograd: Callable[[], Any] = now(
     "torch._C._AutoDispatchBelowAutograd", "what coopsim.live runs again is differentiated"
 )
+set_conjugate: Callable[[torch.Tensor, bool], None] = now(
+    "torch._C._set_conj", "coopsim.live runs no op of conjugates again"
+)
+set_negative: Callable[[torch.Tensor, bool], None] = now(
+    "torch._C._set_neg", "coopsim.live runs no op of negative views again"
+)
 DisableAutocast: Callable[[], Any] = now("torch._C._DisableAutocast", "what coopsim.live runs again is cast again")
 dispatch_modes: Callable[[], int] = now(
     "torch._C._len_torch_dispatch_stack", "coopsim.live does not notice other dispatch modes"
