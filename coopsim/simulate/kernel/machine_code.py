@@ -37,7 +37,7 @@ class MachineCode:
         self._results = struct.Struct("=q" + results.replace("?", "q"))
         self._booleans = [i for i, letter in enumerate(results) if letter == "?"]
         self._words = ctypes.c_char * self._arguments.size
-        self._engine, self._run = _load(code)
+        self._run = _load(code)
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
         """What the kernel returns: None, a number, or a tuple of numbers. RuntimeError if it raises."""
@@ -130,12 +130,18 @@ def _processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def _load(code: bytes) -> tuple[Any, Callable[[Any], None]]:
-    """The code in memory, for as long as the first of the two is kept, and its entry."""
+def _load(code: bytes) -> Callable[[Any], None]:
+    """The entry of the code, which stays in memory until the process ends.
+
+    The engine is not closed: it would be as Python takes modules apart, and fails then, if llvmlite was imported by a
+    handler of atexit.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return engine, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(ENTRY))
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(ENTRY))
+    engine.detach()
+    return entry
