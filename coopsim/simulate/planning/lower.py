@@ -200,8 +200,7 @@ class _Lowering:
         for v, u in enumerate(self.older):
             if u >= 0 and self.updated_in_place[self.storage[u]]:
                 updated[u] = self.producer[v]
-        is_sound = self.pinning == Pinning.SOUND
-        destroyed = updated if is_sound else [NEVER] * n
+        destroyed = updated if self.pinning == Pinning.SOUND else [NEVER] * n
         dropped = [NEVER] * n
         for op, v in self.drops:
             dropped[v] = op
@@ -215,7 +214,7 @@ class _Lowering:
                     self.drops_as_recorded.add(v)
                     gone[v] = dropped[v]
                     non_evictable[v] = True
-                elif not is_sound and updated[v] != NEVER:  # from then on it has to be made again
+                elif updated[v] < destroyed[v]:  # from then on it has to be made again
                     gone[v] = max(updated[v], first_drop)
                 non_evictable[v] = non_evictable[v] or last_use[v] > first_update
 
