@@ -181,10 +181,9 @@ class Follow:
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
-        for tracked, v in ((storages[s], v) for s, v in wanted if s in storages):  # others the program has let go
-            _hold(tracked, v)
         for s, tracked in storages.items():
             self.bindings.add(s, tracked)
+        self._hold(wanted)
         for s, version in late:
             self.values.residency.evict((storages[s], version))
         for copy in skipped.copies.values():
@@ -253,9 +252,15 @@ class Follow:
         if call is not None:
             call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
             self._calls[row.entry.op] = call
-        for tracked, v in ((storages[s], v) for s, v in row.keep if s in storages):
-            _hold(tracked, v)
+        self._hold(row.keep)
         return out
+
+    def _hold(self, values: Iterable[tuple[int, int]]) -> None:
+        """Hold versions of storages, if they are the program's now, for longer than the program does."""
+        for s, version in values:
+            tracked = self.storages.get(s)  # None: the program has let it go
+            if tracked is not None and (memory := self.values.residency.memory_of((tracked, version))) is not None:
+                tracked.held.setdefault(version, memory)
 
     def _act(self, action: Action) -> None:
         storages = self.storages
@@ -291,10 +296,3 @@ class Follow:
         call.reads = [(storages[s], v) for s, v in self.plan.program.reads[op]]
         call.mutates = [storages[s] for s in self.plan.mutates[op] if s in storages]
         return call
-
-
-def _hold(tracked: TrackedStorage, version: int) -> None:
-    """Hold a version, if it is the program's now, for longer than the program does."""
-    memory = tracked.ref() if tracked.version == version and not tracked.evicted else None
-    if memory is not None:
-        tracked.held.setdefault(version, memory)

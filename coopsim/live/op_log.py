@@ -23,7 +23,7 @@ from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.operands import changes_only, on_device
 from coopsim.live.plan import HOLD, Entry
-from coopsim.live.writers import Writers
+from coopsim.live.writers import Writers, never_again
 from coopsim.record.observe import assemble, roles
 from coopsim.record.observe.recorder import Recorder
 from coopsim.record.observe.recording import Free, Op, Recording
@@ -44,6 +44,7 @@ class StepRecorder(Recorder):
     """
 
     active = True
+    ledger: LiveLedger
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class StepRecorder(Recorder):
         super().__init__(devices.find(device_type), devices.cost_model(device_type))
         self._arena = arena
         self.asked: dict[int, library.Log] = {}  #: requests of each op to the arena, by number of the op
-        self.ledger = self._storages = ledger
+        self.ledger = ledger
         self.op_log: list[Entry] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
@@ -102,7 +103,7 @@ class StepRecorder(Recorder):
             if self._collects:
                 gc.enable()
         if learn:
-            self.writers.end(self._storages.held)
+            self.writers.end(self.ledger.held)
             roles.assign(roles.Objects.now(), self.ledger)
 
     @property
@@ -163,7 +164,7 @@ class StepRecorder(Recorder):
         if isinstance(op, Op) and op.number == number:
             entry.stream = op.stream
             if not _can_run_again(func, op, operands, inputs, results):
-                op.peers = max(op.peers, 1)  # a trace has a way to say so: that it is a collective, if of one rank
+                never_again(op)
             made = zip(found, results, strict=True)
             self.writers.made(op.name, ((tensor.untyped_storage(), s) for tensor, s in made if s in op.creates))
             self.writers.ran(number, zip(before, inputs, strict=True), op.mutates)

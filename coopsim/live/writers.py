@@ -101,10 +101,7 @@ class Writers:
         return found if found is not None and found[0]() is storage else None
 
     def mark(self, recording: Recording) -> None:
-        """Let no plan run an op again whose results, or operands, were written past the dispatcher after it had run.
-
-        A trace has a way to say so: that an op is a collective, if of one rank.
-        """
+        """Let no plan run an op again whose results, or operands, were written past the dispatcher after it had run."""
         blank: dict[Storage, Op] = {}  # made by an op that writes nothing, and not used yet
         for op in recording.events:
             if not isinstance(op, Op):
@@ -112,12 +109,17 @@ class Writers:
             for storage in (*op.reads, *op.mutates):
                 maker = blank.pop(storage, None)
                 if maker is not None and not (storage in op.mutates and _overwrites(op.name)):
-                    maker.peers = max(maker.peers, 1)
+                    never_again(maker)
             if op.name.startswith(_EMPTY):
                 blank.update(dict.fromkeys(op.creates, op))
             changed = any(op.number < self._changed.get(storage, -1) for storage in (*op.reads, *op.mutates))
             if changed or not self._written.isdisjoint(op.creates):
-                op.peers = max(op.peers, 1)
+                never_again(op)
+
+
+def never_again(op: Op) -> None:
+    """Let no plan run an op again. A trace has a way to say so: that it is a collective, if of one rank."""
+    op.peers = max(op.peers, 1)
 
 
 def is_blank(func: Any) -> bool:

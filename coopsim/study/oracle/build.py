@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,10 +49,8 @@ class Oracle:
         return float(said.split("seconds ")[1].split()[0])
 
     def _run(self, conf: str, total: int, requests: list[str], *options: str) -> "subprocess.CompletedProcess[str]":
-        gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-        env = {k: v for k, v in os.environ.items() if k not in gone}
+        env = with_settings(os.environ, conf)
         env |= {"ORACLE_TOTAL": str(total), "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC": "0"}
-        env |= {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}
         return subprocess.run(  # noqa: S603
             [self.folder / "driver", *options],
             input="\n".join(requests) + "\n",
@@ -60,6 +59,13 @@ class Oracle:
             text=True,
             check=False,
         )
+
+
+def with_settings(environment: Mapping[str, str], conf: str) -> dict[str, str]:
+    """An environment in which PyTorch's allocator has these settings, as PYTORCH_CUDA_ALLOC_CONF, and no others."""
+    gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+    kept = {name: value for name, value in environment.items() if name not in gone}
+    return kept | ({"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {})
 
 
 class OracleError(CoopsimError):

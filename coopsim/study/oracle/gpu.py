@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from coopsim.base.files import replacing
 from coopsim.base.types import CoopsimError
-from coopsim.study.oracle.build import OracleError
+from coopsim.study.oracle.build import OracleError, with_settings
 
 _VERSION = 1
 
@@ -132,13 +132,10 @@ def gpu(environment: Mapping[str, str] | None = None) -> Gpu:
 
 
 def _run(environment: Mapping[str, str], conf: str, total: int, requests: list[str]) -> list[str]:
-    gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-    env = {k: v for k, v in environment.items() if k not in gone}
-    env |= {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}
     run = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "coopsim.study.oracle.on_device", str(total)],
         input="".join(f"{line}\n" for line in requests),
-        env=env,
+        env=with_settings(environment, conf),
         capture_output=True,
         text=True,
         check=False,
