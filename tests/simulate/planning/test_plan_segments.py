@@ -61,7 +61,10 @@ def test_what_is_found_costs_less_than_twice_the_step_or_is_refused() -> None:
 def test_what_is_to_be_spared_is_spared_where_it_can_be() -> None:
     """More than an op leaves that needs most whatever is evicted: there as much as can be, elsewhere all of it."""
     trace = load_trace("gpt-2")
-    needs = problem_of(trace).needed
+    problem = problem_of(trace)
+    needs = problem.needed
+    for op in range(0, trace.n_ops, 100):
+        assert needs[op] == problem.bytes_of(problem.at_least(op)) + problem.inside[op]
     budget, spare = int(1.15 * max(needs)), max(needs) // 5
     assert budget - spare < max(needs)
     schedule = schedules.padded(trace, "foresight-offline", budget, spare)
