@@ -102,7 +102,7 @@ class BatchOptions:
     """The options that divide a batch. batch: that of one forward pass, None if a placeholder of the command sets it.
 
     times: the number of batches whose gradients are added up; or whole: the batch of all of them, of which the program
-    computes that number.
+    computes that number. Without either, no option adds up gradients.
     """
 
     batch: Option | None
@@ -122,7 +122,22 @@ class BatchOptions:
         whole = next((one for one in about(options, GLOBAL_BATCH) if one.value is None or type(one.value) is int), None)
         if times is not None:
             return cls(batch, times)
-        return cls(batch, None, whole) if batch is not None and whole is not None else None
+        return cls(batch, None, whole) if batch is not None else None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether options set how many batches' gradients are added up."""
+        return self.times is not None or self.whole is not None
+
+    @property
+    def is_unset(self) -> bool:
+        """Whether the program computes the batch of all micro-batches itself."""
+        return self.whole is not None and int(self.whole.value or 0) < 1
+
+    @property
+    def keeps_the_sum(self) -> bool:
+        """Whether as many samples make up a step with other micro-batches."""
+        return self.adds_up and not (self.times is None and self.is_unset)
 
     @property
     def wanted(self) -> int | None:
@@ -134,7 +149,7 @@ class BatchOptions:
         found = [] if self.batch is None or not part else [(self.batch, str(part))]
         if self.times is not None:
             found.append((self.times, str(max(int(self.times.value or 1), 1) * times)))
-        elif self.whole is not None and part and int(self.whole.value or 0) < 1:
+        elif self.whole is not None and part and self.is_unset:
             found.append((self.whole, str(part * times)))
         return tuple(found)
 

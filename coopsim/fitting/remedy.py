@@ -23,7 +23,7 @@ KEYS = (
 COUNTS_BATCHES = "the script ends after so many batches, which are smaller now: let it count steps"
 
 #: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
-_TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
+_TRAINS_OTHERWISE = {"batch", "precision", "weights", "optimizer", "cards"}
 
 
 @dataclass(frozen=True)

@@ -271,6 +271,7 @@ def main(words: list[str] | None = None) -> int:
     for name in args.names or [name for name in listed if name not in rows]:
         note(f"--- {name}")
         found = measure(listed[name], args.checkouts.absolute())
+        rows = dict(known())  # another process may run others
         if found["outcome"] != "not run" or name not in rows:
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
             rows[name] = dict.fromkeys(COLUMNS, "") | {"program": name, "date": today} | found

@@ -85,13 +85,14 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     if together:
         chain = tuple(one.propose for one in blocks)
         blocks = [RemedyKind("checkpointing", lambda bench: [propose(bench) for propose in chain], kept, runs=1)]
-    by_options = bench.survey.given.options is not None
+    by_options = bench.survey.given.options is not None and bench.survey.given.options.adds_up
     in_parts = [] if batch is None else [partial(microbatches.propose, batch=batch)]
     return [
         RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1),
         RemedyKind("the allocator", settings.propose_allocator, everything, runs=1),  # tried only if a replay suffices
         RemedyKind("checkpointing", lambda bench: bench.first_of(switches.recompute(bench)), kept, 1, own=True),
         *blocks[:2],
+        RemedyKind("batch", lambda bench: bench.first_of(switches.smaller(bench)), activations, 1, own=True),
         *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
         RemedyKind("precision", lambda bench: bench.first_of(switches.half(bench)), activations / 2, 1, own=True),
         RemedyKind("optimizer", lambda bench: bench.first_of(switches.optimizer(bench)), states, 1, own=True),
