@@ -48,8 +48,8 @@ class Option:
 
     @property
     def name(self) -> str:
-        """Its longest name, as words: `--train.micro-batch` is "train_micro_batch"."""
-        return re.sub(r"[-.=]+", "_", self.shown.strip("-=")).lower()
+        """Its longest name, as words: `--train.micro-batch` is "train_micro_batch", `--batchSize` is "batch_size"."""
+        return re.sub(r"[-.=]+|(?<=[a-z])(?=[A-Z])", "_", self.shown.strip("-=")).lower()
 
     def speaks_of(self, topic: re.Pattern[str]) -> bool:
         """Return whether its name is about a topic, such as BATCH, in training."""

@@ -40,6 +40,7 @@ TOPICS = {
     BATCH: (
         *("--batch-size", "--train.micro_batch_size", "--batch_size=", "--per_device_train_batch_size"),
         *("--micro-batch-size", "--training.local_batch_size", "--train_batch_size", "--bs"),
+        *("--batchSize", "--trainBatchSize", "batch="),
     ),
     GLOBAL_BATCH: ("--train.global_batch_size", "--global-batch-size"),
     TIMES: (
@@ -53,6 +54,7 @@ TOPICS = {
 OTHERS = (
     *("--eval-batch-size", "--per_device_eval_batch_size", "--val_batch_size", "--checkpoint-hist", "--no-compile"),
     *("--resume-from-checkpoint", "--save_checkpoint", "--no-grad-checkpointing", "--num-batches", "--opt-eps"),
+    *("--testBatchSize", "--batchNorm"),
     *("--checkpointing_steps", "--batch-split", "--gradient_clip", "--compile-mode", "--warmup_steps"),
 )
 
