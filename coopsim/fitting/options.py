@@ -9,7 +9,7 @@ _FIRST = r"(?:^|_)"
 #: What options are called that speak of: the batch of one forward pass, that of all ranks and micro-batches, the number
 #: of batches whose gradients are added up, recomputation.
 BATCH = re.compile(
-    _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?"
+    _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?(?:_per_(?:device|gpu))?"
     r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz)$"
 )
 GLOBAL_BATCH = re.compile(_FIRST + r"(?:global|total|effective)_(?:train_)?batch(?:_?size)?$")
@@ -33,13 +33,15 @@ class Option:
     """An option of the program. names: all of them, as typed; one that ends in "=" is one word with its value.
 
     value: what it is in this run; None if nothing. takes: whether "no" value follows the name, "a" value, or "perhaps"
-    one, True or False. choices: the values that it may have, () if not known.
+    one, True or False. choices: the values that it may have, () if not known. file: that of settings with it, which the
+    command names; "" for an option of the command itself.
     """
 
     names: tuple[str, ...]
     value: bool | int | float | str | None
     takes: str = "a"
     choices: tuple[str, ...] = ()
+    file: str = ""
 
     @property
     def shown(self) -> str:
@@ -63,12 +65,14 @@ class Option:
     def added(self, command: Sequence[str], value: str) -> tuple[str, ...]:
         """Return a command in which it has a value; "True" turns a switch on.
 
-        "-" and "_" in names count as the same. If the command lacks it, it is appended.
+        "-" and "_" in names count as the same. If the command lacks it, it is appended; for one of a file, nothing is.
 
         >>> tf32, lr = Option(("--tf32",), None, "perhaps"), Option(("-l", "--lr"), 1.0)
         >>> tf32.added(("a.py", "--tf32", "--lr=1"), "True"), lr.added(("a.py", "-l", "1"), "-2")
         (('a.py', '--tf32', 'True', '--lr=1'), ('a.py', '-l', '-2'))
         """
+        if self.file:
+            return tuple(command)
         words, own = list(command), {_plain(name) for name in self.names}
         for i, word in enumerate(words):
             name, equals, _ = word.partition("=")
@@ -92,9 +96,10 @@ def _plain(option: str) -> str:
 
 
 def about(options: Sequence[Option], topic: re.Pattern[str]) -> list[Option]:
-    """Return the options whose names are about a topic; those of smaller parts (`micro`, `device`) first."""
+    """Return the options whose names are about a topic; those of files last, of smaller parts (`micro`) first."""
     found = [option for option in options if option.speaks_of(topic)]
-    return sorted(found, key=lambda option: not re.search("micro|local|device|train", option.name))
+    parts = ("micro|local|device|gpu", "micro|local|device|gpu|train")
+    return sorted(found, key=lambda option: [bool(option.file), *(not re.search(part, option.name) for part in parts)])
 
 
 @dataclass(frozen=True)

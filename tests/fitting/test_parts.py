@@ -101,7 +101,7 @@ def test_micro_batches_begin_with_what_may_suffice(activations: int, most: int, 
 
 
 def test_what_may_suffice_comes_first_by_what_it_saves_per_run() -> None:
-    """A setting of one run before a search, what changes numbers or saves too little later, live last: it takes long."""
+    """One run before a search, what changes numbers or saves too little later, and live last: it takes many runs."""
 
     saves_runs = {"weights": (20, 1), "a search": (9, 3), "bf16": (5, 1), "live": (30, 6)}
     saves_runs |= {"checkpointing": (10, 1), "little": (1, 1)}

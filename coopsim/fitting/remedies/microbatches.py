@@ -9,7 +9,7 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import edits as edit
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.options import BatchOptions
-from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.remedy import Remedy, with_options
 
 
 def propose(bench: Bench, batch: Batch) -> None:
@@ -71,7 +71,7 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
         command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
         changes = Changes(printed=(f"batches of {part}",))
         remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)
-        return replace(remedy, lines=(remedy.typed,), options=options.values(times, part * (not batch.template)))
+        return with_options(remedy, options.values(times, part * (not batch.template)))
     if batch.given is None or options is not None:
         command = batch.command(part) if options is None else options.command(start, times, part)
         edits, changes = given.adding_up(times), Changes(accumulate=times)
@@ -94,7 +94,10 @@ def _options(bench: Bench, batch: Batch, given: Given) -> BatchOptions | None:
     options = given.options
     if options is None or (options.is_unset and bench.survey.report.ranks):
         return None
-    return options if (options.adds_up if batch.template else options.wanted is not None) else None
+    if options.adds_up and batch.template:
+        return options
+    in_file = not options.adds_up and options.batch is not None and bool(options.batch.file)
+    return None if batch.template or in_file or options.wanted is None else options
 
 
 def _by_hand(bench: Bench, given: Given, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from importlib import util
+from pathlib import Path
 
 from coopsim.fitting.batch import Batch
 from coopsim.fitting.bench import Bench
@@ -104,5 +105,6 @@ def _turned_on(option: Option, wanted: tuple[str, ...]) -> list[str]:
 
 def _proposal(bench: Bench, kind: str, option: Option, value: str, *, text: str = "", same: bool = False) -> Remedy:
     said = option.shown.rstrip("=") + ("" if option.is_switch else f" {value}")
+    said += f" in {Path(option.file).name}" if option.file else ""
     about_it = text or ("recomputes" if same else "recomputes, which may change last bits")
     return bench.by_option(kind, f"{said} of the program: {about_it}", option, value, same=same)

@@ -110,7 +110,7 @@ class Trials:
             needs = self.needs(report, requests, server=server)
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
-        return read(report, needs)
+        return read(report, needs, script.command)
 
     def needs(
         self, report: Report, requests: Path, changes: Changes | None = None, *, server: Server | None = None
