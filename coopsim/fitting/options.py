@@ -10,9 +10,12 @@ _FIRST = r"(?:^|_)"
 #: of batches whose gradients are added up, recomputation.
 BATCH = re.compile(
     _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?(?:_per_(?:device|gpu))?"
-    r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz)$"
+    r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz"
+    r"|tokens_per_(?:micro_?batch|batch|device|gpu|rank)(?:_per_\w+)?)$"
 )
-GLOBAL_BATCH = re.compile(_FIRST + r"(?:global|total|effective)_(?:train_)?batch(?:_?size)?$")
+GLOBAL_BATCH = re.compile(
+    _FIRST + r"(?:(?:global|total|effective)_(?:train_)?batch(?:_?size)?|tokens_per_(?:train_)?step)$"
+)
 TIMES = re.compile(
     _FIRST + r"(?:grad(?:ient)?s?_?acc(?:um(?:ulat(?:e|ion))?)?(?:_?(?:steps?|iters?|batches|freq))?"
     r"|accum(?:ulat(?:e|ion))?|acc(?:um(?:ulat(?:e|ion))?)?_?(?:grad(?:ient)?_)?(?:batches|steps?|iters?|freq)"

@@ -40,9 +40,9 @@ TOPICS = {
     BATCH: (
         *("--batch-size", "--train.micro_batch_size", "--batch_size=", "--per_device_train_batch_size"),
         *("--micro-batch-size", "--training.local_batch_size", "--train_batch_size", "--bs"),
-        *("--batchSize", "--trainBatchSize", "batch="),
+        *("--batchSize", "--trainBatchSize", "batch=", "--training.num-tokens-per-microbatch-per-dp-rank"),
     ),
-    GLOBAL_BATCH: ("--train.global_batch_size", "--global-batch-size"),
+    GLOBAL_BATCH: ("--train.global_batch_size", "--global-batch-size", "--num-tokens-per-train-step"),
     TIMES: (
         *("--grad-accum-steps", "--gradient_accumulation_steps=", "--accum-freq", "--accumulate_grad_batches"),
         *("--accum_iter", "--update-freq", "--gradient-accumulation-steps"),
