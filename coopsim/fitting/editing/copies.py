@@ -18,11 +18,11 @@ def can_copy(command: tuple[str, ...], texts: Mapping[str, str]) -> bool:
     Files that the command names may be anywhere. For others, it must name a script (a word that ends in .py), they must
     be in the script's folder, and that must not have too many files.
     """
-    script, texts = _script(command), {file: text for file, text in texts.items() if not _names(command, file)}
+    script, others = _script(command), [file for file in texts if not _names(command, file)]
     if script is None:
-        return not texts
+        return bool(texts) and not others
     beside = Path(script).resolve().parent
-    return all(Path(file).resolve().is_relative_to(beside) for file in texts) and len(os.listdir(beside)) <= _MOST
+    return all(Path(file).resolve().is_relative_to(beside) for file in others) and len(os.listdir(beside)) <= _MOST
 
 
 @contextmanager
