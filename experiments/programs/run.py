@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from importlib import util
 from pathlib import Path
@@ -40,7 +41,7 @@ CARD, SHARE, SECONDS = "a100-40gb", 0.75, 240
 _EQUAL = 1e-4  #: relative: an optimizer counts its steps, in four bytes per tensor
 #: Of the table: what ran; the peak by kind, in bytes; remedies, and when they were found, in seconds of the processor.
 COLUMNS = (
-    *("program", "date", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
+    *("program", "date", "commit", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
     *("parameters", "gradients", "optimizer_state", "other"),
     *("memory", "verdict_s", "same_s", "same", "own_s", "own", "kinds", "note"),
 )
@@ -217,7 +218,9 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
         same = f"{row['same']} after {row['same_s']} s" if row["same"] else "" if row["own"] else none
         peak = human(int(row["peak_allocated"]))
         lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {own} | {same} |")
-    return "\n".join(lines)
+    count = Counter(row["commit"] or "earlier ones" for row in rows.values() if row["outcome"] != "not run")
+    made = "; ".join(f"{commit} ({n} rows)" for commit, n in count.most_common())
+    return "\n".join([*lines, "", f"Made by the code of commit {made}."])
 
 
 def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:
@@ -267,6 +270,8 @@ def main(words: list[str] | None = None) -> int:
     if args.checkouts is None or not args.checkouts.is_dir():
         print(f"skipped: --checkouts FOLDER has the checkouts of {len(listed)} programs, which are not kept here")
         return 0
+    asked = ["git", "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup has it ignored, also in what is started here
     for name in args.names or [name for name in listed if name not in rows]:
         note(f"--- {name}")
@@ -274,7 +279,7 @@ def main(words: list[str] | None = None) -> int:
         rows = dict(known())  # another process may run others
         if found["outcome"] != "not run" or name not in rows:
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
-            rows[name] = dict.fromkeys(COLUMNS, "") | {"program": name, "date": today} | found
+            rows[name] = dict.fromkeys(COLUMNS, "") | {"program": name, "date": today, "commit": commit} | found
         note(f"{name}: {found['outcome']} {found.get('note', '')}")
         keep(rows)
     return 0
