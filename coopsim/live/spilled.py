@@ -96,6 +96,21 @@ class Spilled:
         self._residency.arrived(value, storage)
         self.drop(value)
 
+    def lay_out(self, allocate: Allocate) -> None:
+        """Lay out anew, one after the other, all that may go and has room on the host, in memory that `allocate` gives.
+
+        What steps without a plan have made and fetched lies where there was room, and holes between are lost to a plan.
+        """
+        memory = ((value, self._residency.memory_of(value)) for value in self.candidates(()))
+        at = {value: bytes_of(storage).data_ptr() for value, storage in memory if storage is not None}
+        there = sorted(at, key=at.__getitem__)
+        for value in there:
+            self.sent(value)
+        torch.cuda.empty_cache()
+        for value in there:
+            if self.has(value):
+                self.fetch(value, allocate)
+
     def drop(self, value: Value) -> None:
         """Let a copy go that nothing needs; does nothing if there is none."""
         self._copies.pop(value, None)

@@ -77,6 +77,23 @@ answer([state.margin == max(tried), state.plan is None, state.stays, state.alloc
     assert child(REPLAN + text) == [True] * 5
 
 
+def test_a_plan_that_stays_as_others_cost_more_is_left_once_steps_exceed_the_budget_by_it(child: Runner) -> None:
+    """It was only not steady; and if steps exceed it by all others, one of them stays for good."""
+    text = """
+signature, planning = planned(8, 1.3, warm_up_steps=0, retry_ns=0.0)
+limit, found = planning.limit, []
+for nbytes, retries in [(0, 1), (limit, 0), *[(limit + 1, 0)] * 12]:
+    planning.validate(signature, StepTook(nbytes, False, retries, retries))
+    found.append([signature.state.stays, signature.state.margin])
+answer(found)
+"""
+    (stays, first), (_, same), (tried, margin), *others = child(REPLAN + text)
+    assert (stays, same, tried) == (True, first, False)
+    assert margin > first
+    assert others[-1][0]
+    assert others[-1] == others[-4]
+
+
 STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
