@@ -4,7 +4,7 @@ A value is a version of a storage's bytes. It goes once all streams of the devic
 waited for in both directions, so that no stream has to wait for another.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import torch
 
@@ -96,17 +96,18 @@ class Spilled:
         self._residency.arrived(value, storage)
         self.drop(value)
 
-    def lay_out(self, allocate: Allocate) -> None:
+    def lay_out(self, free: Callable[[], object], allocate: Allocate) -> None:
         """Lay out anew, one after the other, all that may go and has room on the host, in memory that `allocate` gives.
 
         What steps without a plan have made and fetched lies where there was room, and holes between are lost to a plan.
+        free: gives back what nobody uses, while all is on the host.
         """
         memory = ((value, self._residency.memory_of(value)) for value in self.candidates(()))
         at = {value: bytes_of(storage).data_ptr() for value, storage in memory if storage is not None}
         there = sorted(at, key=at.__getitem__)
         for value in there:
             self.sent(value)
-        torch.cuda.empty_cache()
+        free()
         for value in there:
             if self.has(value):
                 self.fetch(value, allocate)

@@ -68,7 +68,7 @@ order, there, asked = sorted(tensors, key=torch.Tensor.data_ptr), known.data_ptr
 def allocate(nbytes):
     asked.append(nbytes)
     return values.allocate(nbytes)
-with effects.on("cpu"): spilled.lay_out(allocate)
+with effects.on("cpu"): spilled.lay_out(asked.clear, allocate)
 same = [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
 sizes = [t.nbytes for t in order]
 in_order, back = [n for n in asked if n in sizes] == sizes, not spilled.nbytes and not any(step.evicted(*tensors))
