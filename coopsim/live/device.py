@@ -218,7 +218,7 @@ class Meter:
         self._last: dict[str, Any] | None = None
         torch.cuda.reset_peak_memory_stats()
         stats = self._read()
-        self._calls, self._retries, self._moved = _calls(stats), int(stats["num_alloc_retries"]), _moved(stats)
+        self._calls, self._retries = _calls(stats), int(stats["num_alloc_retries"])
 
     def stop(self) -> None:
         """Keep what the allocator says now, as the step is over: all figures are of this time from now on."""
@@ -251,10 +251,6 @@ class Meter:
         """How often it has given back its cache to go on since then."""
         return int(self._read()["num_alloc_retries"]) - self._retries
 
-    def moved(self) -> int:
-        """Bytes that the allocator has taken from the GPU and given back since then."""
-        return _moved(self._read()) - self._moved
-
     def others(self, ledger: LiveLedger) -> int:
         """Bytes that are allocated now and are of no storage in `ledger`, such as cuBLAS's workspaces."""
         known = sum(int(round_up(s.nbytes, GRANULE)) for s in ledger.alive())
@@ -273,13 +269,11 @@ def _calls(stats: dict[str, Any]) -> int:
     return int(stats["num_device_alloc"] + stats["num_device_free"])
 
 
-def _moved(stats: dict[str, Any]) -> int:
-    reserved = stats["reserved_bytes"]["all"]
-    return int(reserved["allocated"] + reserved["freed"])
-
-
 def reserved() -> int:
-    """Bytes that the current GPU's allocator has reserved now: torch.cuda.memory_reserved() flattens all statistics."""
+    """Bytes that the current GPU's allocator has reserved now.
+
+    They are read directly, as torch.cuda.memory_reserved() flattens all statistics.
+    """
     stats: dict[str, Any] = memory_stats(torch.cuda.current_device())
     return int(stats["reserved_bytes"]["all"]["current"])
 

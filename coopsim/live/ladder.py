@@ -56,13 +56,13 @@ class PlanningParameters:
     giving_up_steps: int = 3
     """Successive steps that run out of memory by the last plan that is left, before steps go on without one."""
 
-    page_ns: float = 4.1e6 / 79
-    """What a step loses per page of memory that the allocator gives back to the device or takes: the driver's time on
-    the host, for 39 pages to unmap and 40 to map, on an H100 in GPT-2 at half its memory. Where steps are only not
-    steady, a plan that costs more than what they lose is not adopted: with 0.0, none that costs anything."""
+    retry_ns: float = 4.1e6
+    """What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to
+    unmap and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted. 0.0:
+    it is replanned for that only where it costs nothing."""
 
     page_bytes: int = 20 << 20
-    """Of an expandable segment. On a GPU, plans that exceed the budget by as many count as equally close to it."""
+    """On a GPU, of an expandable segment: plans that exceed the budget by as many count as equally close to it."""
 
     def margins(self, limit: int) -> list[int]:
         """Margins in a budget in bytes, the least first."""
@@ -78,14 +78,13 @@ class StepTook:
     """What a step by a plan took of the device.
 
     nbytes: at most. ran_out: it ran out of memory. calls: how often it took memory from the device or gave it back.
-    retries: how often it gave back the allocator's cache to go on. moved: bytes that it took and gave back.
+    retries: how often it gave back the allocator's cache to go on.
     """
 
     nbytes: int
     ran_out: bool = False
     calls: int = 0
     retries: int = 0
-    moved: int = 0
 
 
 class Judgement(Enum):
@@ -117,7 +116,7 @@ def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> 
 
     It leaves what that lacked, or twice as much where nobody knows how much it was, or more if that costs less; if no
     schedule is cheap enough, less, but more than that. Where steps kept to the budget, and were only not steady, it
-    costs no more than what they lose by taking memory from the device and giving it back.
+    costs no more than what they lose by giving back the allocator's cache.
     """
     latest = tried[-1]
     own, excess = latest.candidate.margin, latest.excess
@@ -139,7 +138,7 @@ def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> 
 
 
 def last(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> Candidate:
-    """The schedule that stays where no other is left: by which steps kept to the budget and cost least in all.
+    """The schedule that stays where no other is left: by which steps kept to the budget and cost least with retries.
 
     If they kept to it by none, that of those that exceeded it least, by as many pages; if steps ran out of memory by
     all, the one that leaves most.
@@ -152,9 +151,8 @@ def last(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> C
 
 
 def _cost(failed: Failure, search: Search, p: PlanningParameters) -> float:
-    """What steps cost by a plan with what they lose for memory, as a multiple of a step without recomputation."""
-    lost = failed.moved / p.page_bytes * p.page_ns
-    return failed.candidate.cost + lost / max(int(search.trace.cost_ns.sum()), 1)
+    """What steps cost by a plan with what they lose by retries, as a multiple of a step without recomputation."""
+    return failed.candidate.cost + failed.retries * p.retry_ns / max(int(search.trace.cost_ns.sum()), 1)
 
 
 def placed(

@@ -12,6 +12,7 @@ from coopsim.base.types import GRANULE, Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
 from coopsim.live.following import Deciding, Recording
+from coopsim.live.ladder import StepTook
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.planning import Planning
@@ -181,7 +182,7 @@ class Learner:
         """Judge the plan of a signature by a step that followed it; True."""
         allocated, reserved = step.peaks()
         nbytes = max(allocated, reserved if step.over_cap else 0)
-        self._planning.validate(signature, step.took(nbytes, ran_out=ran_out))
+        self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
         return True
 
     def save(self, path: str, command: str) -> None:

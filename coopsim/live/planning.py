@@ -218,13 +218,13 @@ class Planning:
         if judgement is Judgement.KEPT:
             self._keep(signature, state.keep(p.validating_steps), self.limit)
         elif state.stays and judgement is Judgement.ALLOCATED:
-            self._keep(signature, state.allocate(took.moved), self.limit)
+            self._keep(signature, state.allocate(took.retries), self.limit)
         elif state.stays and state.tried and took.nbytes > self.limit:
             self._replan(signature, state, took, self.limit)
         elif state.stays and took.ran_out and state.ran_out + 1 >= p.giving_up_steps:
             self._move(signature, NoPlan("steps run out of memory by every plan", state.candidate, stays=True))
         elif state.stays or judgement is Judgement.ALLOCATED:
-            self._move(signature, state.allocate(took.moved, ran_out=took.ran_out))
+            self._move(signature, state.allocate(took.retries, ran_out=took.ran_out))
         elif self._in_arena is not None:
             self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
         else:
@@ -252,8 +252,8 @@ class Planning:
         If that kept to the budget, it stays for as long as steps do: those that were left out as too expensive follow.
         """
         excess = max(took.nbytes - limit, 0)
-        moved = (state.moved + took.moved) / (state.allocating + 1)
-        tried = (*state.tried, Failure(state.candidate, took.ran_out, excess, moved))
+        retries = (state.retries + took.retries) / (state.allocating + 1)
+        tried = (*state.tried, Failure(state.candidate, took.ran_out, excess, retries))
         search = self._search(signature)
         candidate = ladder.climb(tried, search, self._parameters)
         self.replans += candidate is not None

@@ -39,14 +39,14 @@ Chosen = tuple[Candidate, Plan]  #: a schedule, and its plan
 class Failure:
     """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).
 
-    With an excess of 0 its steps kept to the budget, and were never steady: on average each took and gave back `moved`
-    bytes of the device's memory.
+    With an excess of 0 its steps kept to the budget, and were never steady: on average each gave back the allocator's
+    cache `retries` times.
     """
 
     candidate: Candidate
     ran_out: bool = False
     excess: int = 0
-    moved: float = 0.0
+    retries: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Followed:
 
     tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
     allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    moved: the bytes that all of these took and gave back. ran_out: steps that ran out of memory, one after
+    retries: how often all of these gave back the allocator's cache. ran_out: steps that ran out of memory, one after
     the other, up to the latest.
     """
 
@@ -95,7 +95,7 @@ class Followed:
     tried: tuple[Failure, ...] = ()
     kept: int = field(default=0, kw_only=True)
     allocating: int = field(default=0, kw_only=True)
-    moved: int = field(default=0, kw_only=True)
+    retries: int = field(default=0, kw_only=True)
     ran_out: int = field(default=0, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
     why: ClassVar[str] = ""
@@ -114,16 +114,16 @@ class Followed:
     def keep(self, enough: int) -> Self:
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
         kept = replace(self, kept=self.kept + 1, ran_out=0)
-        return kept if kept.kept < enough else replace(kept, allocating=0, moved=0)
+        return kept if kept.kept < enough else replace(kept, allocating=0, retries=0)
 
-    def allocate(self, moved: int = 0, *, ran_out: bool = False) -> Self:
+    def allocate(self, retries: int = 0, *, ran_out: bool = False) -> Self:
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
-        allocating, moved = self.allocating + 1, self.moved + moved
-        return replace(self, kept=0, allocating=allocating, moved=moved, ran_out=(self.ran_out + 1) * ran_out)
+        allocating, retries = self.allocating + 1, self.retries + retries
+        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=(self.ran_out + 1) * ran_out)
 
     def validate(self) -> "Valid | Last":
         """Enough steps have kept to the budget."""
-        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating, moved=self.moved)
+        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating, retries=self.retries)
 
     def finish(self) -> "Last":
         """No other plan is left to try: steps go on by this one."""

@@ -24,7 +24,6 @@ from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
 from coopsim.live.following import Deciding, Following, Recording
-from coopsim.live.ladder import StepTook
 from coopsim.live.mode import StepMode, complete
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
@@ -237,12 +236,10 @@ class Step:
         """How often the allocator has taken memory from a GPU or given it back."""
         return self.meter.calls() if self.meter is not None else 0
 
-    def took(self, nbytes: int, *, ran_out: bool) -> StepTook:
-        """What it took of the device, as the ladder judges it: so many bytes at most."""
-        meter = self.meter
-        if meter is None:
-            return StepTook(nbytes, ran_out)
-        return StepTook(nbytes, ran_out, meter.calls(), meter.retries(), meter.moved())
+    @property
+    def retries(self) -> int:
+        """How often it has given back its cache to go on."""
+        return self.meter.retries() if self.meter is not None else 0
 
     def peaks(self) -> tuple[int, int]:
         """The largest numbers of bytes allocated and reserved in the step so far; on the CPU, 0 reserved."""

@@ -26,7 +26,7 @@ def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries
         state, margin = signature.state, signature.state.margin / limit
         found.append({"margin": round(margin, 3), "cost": state.schedule.overhead, "schedule": id(state.schedule)})
         n = calls(margin)
-        planning.validate(signature, StepTook(int(taken(margin) * limit), False, n, n * retries, n * retries << 20))
+        planning.validate(signature, StepTook(int(taken(margin) * limit), False, n, n * retries))
     return found, signature.state.validated, signature.state.stays
 """
 
@@ -80,10 +80,10 @@ answer([state.margin == max(tried), state.plan is None, state.stays, state.alloc
 def test_a_plan_that_stays_as_others_cost_more_is_left_once_steps_exceed_the_budget_by_it(child: Runner) -> None:
     """It was only not steady; and if steps exceed it by all others, one of them stays for good."""
     text = """
-signature, planning = planned(8, 1.3, warm_up_steps=0, page_ns=0.0)
+signature, planning = planned(8, 1.3, warm_up_steps=0, retry_ns=0.0)
 limit, found = planning.limit, []
 for nbytes, retries in [(0, 1), (limit, 0), *[(limit + 1, 0)] * 12]:
-    planning.validate(signature, StepTook(nbytes, False, retries, retries, retries << 20))
+    planning.validate(signature, StepTook(nbytes, False, retries, retries))
     found.append([signature.state.stays, signature.state.margin])
 answer(found)
 """
@@ -94,7 +94,7 @@ answer(found)
     assert others[-1] == others[-4]
 
 
-STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, page_ns={}))"
+STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
 def test_a_signature_is_replanned_until_its_steps_leave_the_device_s_memory_alone(child: Runner) -> None:
@@ -113,7 +113,7 @@ def test_where_steps_are_steady_by_no_plan_the_cheapest_that_kept_to_the_budget_
 def test_of_plans_that_all_have_retries_the_one_stays_that_costs_least_with_them(child: Runner) -> None:
     """By plans that leave little, a step gives back the allocator's cache four times; by others twice."""
     retries = "lambda margin: 4 if margin < 0.1 else 2"
-    found, validated, stays = child(REPLAN + f"answer(replanned(lambda m: 1, {retries}, 40, 8, 1.3, page_ns=1e18))")
+    found, validated, stays = child(REPLAN + f"answer(replanned(lambda m: 1, {retries}, 40, 8, 1.3, retry_ns=1e18))")
     assert (validated, stays) == (True, True)
     assert margins(found)[-1] == 0.16
 
@@ -141,7 +141,7 @@ def test_retries_count_by_all_steps_of_a_plan(child: Runner) -> None:
     text = """
 from itertools import cycle
 few = cycle([1, 1, 1, 4])
-answer(replanned(lambda m: 1, lambda margin: next(few) if margin < 0.1 else 2, 40, 8, 1.3, page_ns=1e18))
+answer(replanned(lambda m: 1, lambda margin: next(few) if margin < 0.1 else 2, 40, 8, 1.3, retry_ns=1e18))
 """
     found, _, stays = child(REPLAN + text)
     assert stays
@@ -165,13 +165,13 @@ def alternating(steady):
     trace = synth.unet(8)
     limit = int(1.3 * schedules.least(trace).nbytes)
     signatures = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
-    planning = Planning("foresight-offline", limit, None, PlanningParameters(page_ns=1e18))
+    planning = Planning("foresight-offline", limit, None, PlanningParameters(retry_ns=1e18))
     for signature in signatures:
         planning.learn(signature)
     found = []
     for i in range(30):
         calls = int(i >= steady and signatures[i % 2].state.margin < 0.03 * limit)
-        planning.validate(signatures[i % 2], StepTook(limit, False, calls, calls, calls << 20))
+        planning.validate(signatures[i % 2], StepTook(limit, False, calls, calls))
         state = signatures[i % 2].state
         found.append((round(state.margin / limit, 2), state.validated, state.allocating))
     return found[-2:]
