@@ -63,6 +63,7 @@ known("torch.Tensor._indices", "sparse tensors are not recorded")
 known("torch.Tensor._values", "sparse tensors are not recorded")
 known("torch.Tensor._nnz", "the size of a coalesced sparse tensor is not bounded")
 known("torch.utils.data.dataloader._BaseDataLoaderIter", "fit does not find the DataLoader that sets the batch")
+known("torch.Tensor._version", "coopsim.live does not notice what other threads write")
 known("torch.Tensor._use_count", "gradients are never added up in place, so that recorded peaks are too high")
 
 # Settings.
