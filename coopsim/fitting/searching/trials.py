@@ -11,7 +11,7 @@ from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.copies import can_copy
 from coopsim.fitting.editing.patch import certain, patched
-from coopsim.fitting.figures import HEADROOM, ratio, taken, works
+from coopsim.fitting.figures import HEADROOM, depends_on_card, ratio, taken, works
 from coopsim.fitting.remedy import COUNTS_BATCHES, Remedy
 from coopsim.fitting.searching import unwatched
 from coopsim.fitting.searching.launching import LIVE, PLUGIN, changed, run_changed, run_itself
@@ -262,12 +262,12 @@ class Trials:
     def _fitting(self, remedy: Remedy, ran: Changes, texts: Mapping[str, str] | None = None) -> Report | None:
         """Run a remedy and return the report if it fits, else None.
 
-        If the allocator had to free its cache, it must fit with all of the card's memory, too, where it may not.
+        If the allocator had to free its cache, a run with all of the card's memory may go otherwise: it must fit, too.
         """
         report = self.run(remedy.text, ran, command=remedy.command, texts=texts)
         if report is None or not works(report, ran):
             return None
-        if report.retries:
+        if depends_on_card(report, ran):
             what, whole = f"{remedy.text}, with all of the card", self.script.total_bytes
             again = self.run(what, ran, command=remedy.command, memory_bytes=whole, texts=texts)
             if again is None or not works(again, ran):
