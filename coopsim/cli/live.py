@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 from coopsim.base import budget, text
@@ -88,19 +86,12 @@ def own_plan(args: argparse.Namespace, *, arena: bool) -> dict[str, Any]:
 
 
 def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:
-    """All that plans depend on, beside the machine and the steps themselves."""
     from coopsim.fitting.saved import versions
+    from coopsim.live import plan_file
 
-    command = [word for word in args.command if word != "--"]
-    texts = [Path(word).read_bytes() for word in (*command, args.gpu or "") if _is_text(word)]
-    settings = {name: value for name, value in os.environ.items() if name.endswith("_ALLOC_CONF")}
-    how = args.memory, args.policy, args.gpu, hosting_of(args), args.offload, arena, args.arena
     options = given(RunOptions, args, "live")
-    return versions(), str(Path.cwd()), command, texts, sorted(settings.items()), options, how
-
-
-def _is_text(word: str) -> bool:
-    return word.endswith((".py", ".json")) and Path(word).is_file()
+    start = plan_file.Start(args.memory, args.policy, args.gpu, hosting_of(args), args.offload, arena, args.arena)
+    return plan_file.key(start, tuple(word for word in args.command if word != "--"), options, versions())
 
 
 def has_arena(args: argparse.Namespace) -> bool:

@@ -19,6 +19,15 @@ def works(report: Report, ran: Changes) -> bool:
     return not report.plugin["failed"] and goes_by_plan(report)
 
 
+def depends_on_card(report: Report, ran: Changes) -> bool:
+    """Return whether a run might have gone otherwise on a card with more memory: its allocator had to free its cache.
+
+    Inside a budget that it kept, it is the budget for which the cache was freed.
+    """
+    kept = bool(ran.live) and report.plugin["peak_reserved_bytes"] <= report.plugin["budget_bytes"]
+    return bool(report.retries) and not kept
+
+
 def goes_by_plan(report: Report) -> bool:
     """Return whether most steps from the third on followed a plan, in a run inside a budget."""
     said = report.plugin

@@ -11,6 +11,7 @@ import torch
 from coopsim.base.budget import memory_fraction
 from coopsim.live import device
 from coopsim.live.arena.hole import ArenaCap
+from coopsim.record.observe import torch_private
 
 _STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least
 _PART = 128  #: a cap that is too low is raised by the limit divided by this
@@ -45,6 +46,12 @@ class CachingCap:
             self._trims = False
             self._before = before
             self._allow(self._limit)
+
+    @staticmethod
+    def empty() -> None:
+        """Give back what the allocator caches, and cuBLAS's workspaces, which it takes again where it needs them."""
+        torch_private.get("torch._C._cuda_clearCublasWorkspaces")()
+        torch.cuda.empty_cache()
 
     @property
     def holds(self) -> bool:

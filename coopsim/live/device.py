@@ -15,6 +15,7 @@ import torch
 from coopsim.base.text import human
 from coopsim.base.types import GRANULE, Role
 from coopsim.cards import profiles
+from coopsim.live import plan_file
 from coopsim.live.observer import Observer
 from coopsim.live.tracked import reference
 from coopsim.phantom.control import is_phantom
@@ -206,7 +207,7 @@ def card(device_type: str) -> str:
     if device_type != "cuda":
         return ""
     has = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return f"{has.name}, {has.total_memory} bytes"
+    return plan_file.card(has.name, has.total_memory)
 
 
 class Meter:

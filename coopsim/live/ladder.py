@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from coopsim.live.plan import Plan
-from coopsim.live.schedules import Search
+from coopsim.live.schedules import CHEAP, Search
 from coopsim.live.signatures import Candidate, Chosen, Failure, Followed
 from coopsim.trace.schedule import Schedule
 
@@ -114,9 +114,9 @@ def judge(state: Followed, took: StepTook, limit: int, warm_up: int, *, once: bo
 def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> Candidate | None:
     """The schedule that follows the latest of those that steps did not do well by; None if no other is left.
 
-    It leaves what that lacked, or twice as much where nobody knows how much it was; if no schedule does that is cheap
-    enough, less, but more than that. Where steps kept to the budget, and were only not steady, it costs no more than
-    what they lose by giving back the allocator's cache.
+    It leaves what that lacked, or twice as much where nobody knows how much it was, or more if that costs less; if no
+    schedule is cheap enough, less, but more than that. Where steps kept to the budget, and were only not steady, it
+    costs no more than what they lose by giving back the allocator's cache.
     """
     latest = tried[-1]
     own, excess = latest.candidate.margin, latest.excess
@@ -126,12 +126,15 @@ def climb(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> 
     fewer = [margin for margin in reversed(margins) if margin < enough[0]] if enough else []
     kept = (_cost(failed, search, p) for failed in tried if not (failed.ran_out or failed.excess))
     most = math.inf if latest.ran_out or excess else min(kept)
+    best: Candidate | None = None
     for margin in (*enough, *fewer):
+        if best is not None and (best.cost <= CHEAP or margin in fewer):
+            break
         found = search.leaving(margin).candidate
         known = found is not None and any(_same(found.schedule, failed.candidate.schedule) for failed in tried)
-        if found is not None and not known and found.cost <= most:
-            return found
-    return None
+        if found is not None and not known and found.cost <= most and (best is None or found.cost < best.cost):
+            best = found
+    return best
 
 
 def last(tried: tuple[Failure, ...], search: Search, p: PlanningParameters) -> Candidate:

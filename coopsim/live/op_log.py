@@ -21,7 +21,7 @@ from coopsim.live.device import LiveLedger
 from coopsim.live.host import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
-from coopsim.live.operands import changes_only, on_device
+from coopsim.live.operands import changes_only, not_on, on_device
 from coopsim.live.plan import HOLD, Entry
 from coopsim.live.writers import Writers, never_again
 from coopsim.record.observe import assemble, roles
@@ -86,8 +86,7 @@ class StepRecorder(Recorder):
         objects = roles.Objects.now()
         refused.objects(objects)
         roles.assign(objects, self.ledger)
-        started = set(self._started.start)
-        self._started.start += [s for s in self.ledger.alive() if s not in started and s not in self._born]
+        self._started.begin_with(self.ledger.alive())
         self._hooks = roles.GradientHooks(objects.leaves(), self.ledger)
         self.where.know(objects.modules)
         self._times = devices.times(self.device_type)
@@ -142,7 +141,7 @@ class StepRecorder(Recorder):
         shapes = _shapes_of(operands)
         before = [tensor.untyped_storage() for tensor in operands]  # `set_` gives a tensor another one
         is_view = changes_only(func) and not func._schema.is_mutable
-        self.writers.used(before if not is_view else ())
+        self.writers.used(operands if not is_view else ())
         out = super()._record(to, func, args, kwargs)
         if to.dispatched != number + 1:
             refused.resized()
@@ -161,10 +160,13 @@ class StepRecorder(Recorder):
         if self._state is not None:
             self._state[State.AT] = len(self.op_log)
         op = to.events[-1] if to.events else None
+        changed = op.mutates if isinstance(op, Op) and op.number == number else ()
+        self.writers.left(zip((*operands, *found), (*inputs, *results), strict=True), changed)
         if isinstance(op, Op) and op.number == number:
             entry.stream = op.stream
             if not _can_run_again(func, op, operands, inputs, results):
                 never_again(op)
+            self.writers.read_elsewhere(op, not_on(self.device_type, (*args, *kwargs.values())))
             made = zip(found, results, strict=True)
             self.writers.made(op.name, ((tensor.untyped_storage(), s) for tensor, s in made if s in op.creates))
             self.writers.ran(number, zip(before, inputs, strict=True), op.mutates)

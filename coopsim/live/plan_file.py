@@ -6,10 +6,11 @@ key: the program and its arguments, budget, card, settings and versions.
 
 import hashlib
 import json
+import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.signatures import Candidate, NoPlan, Signature
+from coopsim.run.script import PYTHON
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
 from coopsim.trace.measure import peak_bytes
@@ -159,6 +161,41 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
     candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
     state = NoPlan(about["why"], candidate, stays=bool(about.get("finished")))
     return Signature(trace, op_log, about["decided"], peak_bytes(trace, GRANULE), about["first"], state)
+
+
+def card(name: str, nbytes: int) -> str:
+    """A GPU with its bytes of memory, as headers name it."""
+    return f"{name}, {nbytes} bytes"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The arguments of `live run` by which plans are made. asked_arena: None: only if the plans need one."""
+
+    memory: str | None
+    policy: str = "foresight-offline"
+    gpu: str | None = None
+    hosting: Hosting | None = None
+    offload: bool | None = None
+    arena: bool = False
+    asked_arena: bool | None = None
+
+
+def key(
+    start: Start, command: Sequence[str], options: Mapping[str, object], versions: tuple[object, ...]
+) -> tuple[object, ...]:
+    """All that plans depend on, beside the machine and the steps themselves, for `place`.
+
+    options: of runs (RunOptions). versions: of coopsim and libraries.
+    """
+    words = command[1:] if len(command) > 1 and PYTHON.fullmatch(Path(command[0]).name) else command
+    texts = [Path(word).read_bytes() for word in (*words, start.gpu or "") if _is_text(word)]
+    settings = sorted((name, value) for name, value in os.environ.items() if name.endswith("_ALLOC_CONF"))
+    return versions, str(Path.cwd()), tuple(words), texts, settings, dict(options), start
+
+
+def _is_text(word: str) -> bool:
+    return word.endswith((".py", ".json")) and Path(word).is_file()
 
 
 def place(*key: object) -> Path:

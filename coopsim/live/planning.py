@@ -219,6 +219,8 @@ class Planning:
             self._keep(signature, state.keep(p.validating_steps), self.limit)
         elif state.stays and judgement is Judgement.ALLOCATED:
             self._keep(signature, state.allocate(took.retries), self.limit)
+        elif state.stays and state.tried and took.nbytes > self.limit:
+            self._replan(signature, state, took, self.limit)
         elif state.stays and took.ran_out and state.ran_out + 1 >= p.giving_up_steps:
             self._move(signature, NoPlan("steps run out of memory by every plan", state.candidate, stays=True))
         elif state.stays or judgement is Judgement.ALLOCATED:
@@ -226,9 +228,7 @@ class Planning:
         elif self._in_arena is not None:
             self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
         else:
-            excess = max(took.nbytes - self.limit, 0)
-            retries = (state.retries + took.retries) / (state.allocating + 1)
-            self._climb(signature, state, Failure(state.candidate, took.ran_out, excess, retries))
+            self._replan(signature, state, took, self.limit)
 
     def _keep(self, signature: Signature, state: OnTrial | Valid | Last, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
@@ -246,17 +246,24 @@ class Planning:
             state = state.validate()
         self._move(signature, state)
 
-    def _climb(self, signature: Signature, state: OnTrial | Valid | Last, failure: Failure) -> None:
-        """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried."""
-        tried = (*state.tried, failure)
+    def _replan(self, signature: Signature, state: OnTrial | Valid | Last, took: StepTook, limit: int) -> None:
+        """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried.
+
+        If that kept to the budget, it stays for as long as steps do: those that were left out as too expensive follow.
+        """
+        excess = max(took.nbytes - limit, 0)
+        retries = (state.retries + took.retries) / (state.allocating + 1)
+        tried = (*state.tried, Failure(state.candidate, took.ran_out, excess, retries))
         search = self._search(signature)
         candidate = ladder.climb(tried, search, self._parameters)
         self.replans += candidate is not None
         chosen = self._with_plan(signature, candidate or ladder.last(tried, search, self._parameters))
         if isinstance(chosen, str):
             self._move(signature, NoPlan(chosen))
+        elif candidate is not None:
+            self._move(signature, OnTrial(*chosen, tried))
         else:
-            self._move(signature, OnTrial(*chosen, tried) if candidate is not None else Last(*chosen))
+            self._move(signature, Last(*chosen, () if took.ran_out or excess else tried))
 
     def _change(self, signature: Signature, state: OnTrial | Valid | Last, chosen: Chosen | None) -> None:
         """Go on to another plan in the arena; None: there is none, and steps go on by this one."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
+from weakref import WeakSet
 
 from coopsim.base import budget as amounts
 from coopsim.live import device, observer, refused
@@ -20,6 +21,7 @@ from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host import ENOUGH, Hosting, Pace, StepTime
 from coopsim.live.learner import Learner, Totals
 from coopsim.live.make import Background
+from coopsim.live.plan import Plan
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
@@ -97,6 +99,8 @@ class TrainingSession:
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         self._by_plan = True  # the latest step, if there was one
+        self._begun: WeakSet[Plan] = WeakSet()  # plans that a step could follow
+        self._spilled = False  # a step without a plan has sent values to the host since they were laid out
         _forget_in_forks(weakref.ref(self))
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -114,8 +118,12 @@ class TrainingSession:
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
         expected = self.known.expected
-        plans = any(one.plan is not None for one in (candidates if expected is None else [expected]))
-        start = Start(expected, candidates, self.known.signatures, hard=hard, trims=plans and not self._by_plan)
+        plans = {one.plan for one in (candidates if expected is None else [expected]) if one.plan is not None}
+        new = not plans <= self._begun
+        self._begun |= plans
+        trims, lays_out = bool(plans) and (new or not self._by_plan), new and self._spilled
+        self._spilled &= not lays_out
+        start = Start(expected, candidates, self.known.signatures, hard=hard, trims=trims, lays_out=lays_out)
         self._running = step = Step(
             self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists, self._streams
         )
@@ -152,6 +160,7 @@ class TrainingSession:
 
     def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
         self.totals.add(step.residency)
+        self._spilled |= not step.state.planned and step.residency.spills > 0
         state = step.state
         known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
         if self.limit is not None and (known or not self._is_share):

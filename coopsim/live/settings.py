@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 
+from coopsim.record.observe import torch_private
+
 Settings = tuple[Any, ...]  #: by position in `_ALL`; None where PyTorch does not say
 
 _CUDA, _CUDNN, _ONEDNN = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
 _CUBLAS = _CUDA.matmul
 _TINY = 1e-310  #: a denormal number
 _NAMES = (
-    (_CUDNN, ("enabled", "benchmark", "deterministic", "allow_tf32")),
+    (_CUDNN, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")),
     (_ONEDNN, ("enabled", "deterministic")),
     (_CUBLAS, ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")),
     (_CUBLAS, ("allow_fp16_accumulation", "fp32_precision")),
@@ -44,6 +46,13 @@ def _deterministic() -> tuple[bool, bool]:
     return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
+def _carveout() -> int | None:
+    if not torch_private.has("torch._C._get_sm_carveout_experimental"):
+        return None
+    kept = torch_private.sm_carveout()
+    return -1 if kept is None else kept
+
+
 #: What reads each of them, and what writes it; older versions of PyTorch do not have all.
 _ALL: list[_Pair] = [
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
@@ -54,6 +63,8 @@ _ALL: list[_Pair] = [
     (_CUDA.preferred_blas_library, _CUDA.preferred_blas_library),
     (_CUDA.preferred_linalg_library, _CUDA.preferred_linalg_library),
     (_CUDA.fp16_bf16_reduction_math_sdp_allowed, _CUDA.allow_fp16_bf16_reduction_math_sdp),
+    (torch_private.nnpack_enabled, torch_private.set_nnpack_enabled),
+    (_carveout, lambda value: torch_private.set_sm_carveout(None if value < 0 else value)),
     *((getattr(_CUDA, f"{one}_sdp_enabled"), getattr(_CUDA, f"enable_{one}_sdp")) for one in _ATTENTION),
     *(_pair(owner, name) for owner, names in _NAMES for name in names if _has(owner, name)),
 ]

@@ -4,7 +4,7 @@ A value is a version of a storage's bytes. It goes once all streams of the devic
 waited for in both directions, so that no stream has to wait for another.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import torch
 
@@ -95,6 +95,22 @@ class Spilled:
             bytes_of(storage).copy_(bytes_of(self._copies[value]))
         self._residency.arrived(value, storage)
         self.drop(value)
+
+    def lay_out(self, free: Callable[[], object], allocate: Allocate) -> None:
+        """Lay out anew, one after the other, all that may go and has room on the host, in memory that `allocate` gives.
+
+        What steps without a plan have made and fetched lies where there was room, and holes between are lost to a plan.
+        free: gives back what nobody uses, while all is on the host.
+        """
+        memory = ((value, self._residency.memory_of(value)) for value in self.candidates(()))
+        at = {value: bytes_of(storage).data_ptr() for value, storage in memory if storage is not None}
+        there = sorted(at, key=at.__getitem__)
+        for value in there:
+            self.sent(value)
+        free()
+        for value in there:
+            if self.has(value):
+                self.fetch(value, allocate)
 
     def drop(self, value: Value) -> None:
         """Let a copy go that nothing needs; does nothing if there is none."""

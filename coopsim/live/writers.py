@@ -1,9 +1,11 @@
 """Notes which values of a recorded step nobody was seen to write, so that no op that is run again would make them.
 
-Extensions fill what they allocate by kernels of their own, and a program may write to any address that it knows.
+Extensions fill what they allocate by kernels of their own, a program may write to any address that it knows, and ops
+on other threads go past the mode that sees them here.
 """
 
 import math
+import weakref
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -27,14 +29,17 @@ _UNSUSPECTED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER_STATE)
 
 
 _Found = tuple[Callable[[], torch.UntypedStorage | None], tuple[int, ...]]  #: a storage while it lives, and contents
+#: A storage and the latest of its tensors, while they live, and how often ops have changed it in place.
+_Version = tuple[Callable[[], torch.UntypedStorage | None], Callable[[], torch.Tensor | None], int]
 
 
 class Writers:
     """Notes, while a step is recorded, what is written past the dispatcher.
 
     Contents are compared, from use to use and at the step's end, of storages whose addresses the program has asked for,
-    and of those that were there when the step began; zeros are looked at when they are used first. contents: gives
-    those of a storage, as some sums.
+    and of those that were there when the step began; zeros are looked at when they are used first. Of all, the versions
+    are compared that PyTorch counts, which are those of ops on any thread. Single numbers on the host that ops read are
+    compared at the step's end. contents: gives those of a storage, as some sums.
     """
 
     def __init__(self, contents: Callable[[torch.UntypedStorage], tuple[int, ...]]) -> None:
@@ -43,6 +48,8 @@ class Writers:
         self._made: dict[int, Storage] = {}
         self._zeros: set[int] = set()
         self._found: dict[int, _Found] = {}
+        self._versions: dict[int, _Version] = {}  # after the latest use
+        self._elsewhere: list[tuple[Op, torch.Tensor, Any]] = []  # numbers on the host, and what they were
         self._others: set[int] = set()  # of these, what was something else before the present op
         self._written: set[Storage] = set()  # which the op that made them does not make
         self._changed: dict[Storage, float] = {}  # before which op, by its number
@@ -53,10 +60,13 @@ class Writers:
             self._written.add(self._made[storage._cdata])
         self._look(storage)
 
-    def used(self, storages: Iterable[torch.UntypedStorage]) -> None:
-        """Look at storages that an op is about to use."""
-        for storage in storages:
+    def used(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Look at the storages of tensors that an op is about to use."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
             key = storage._cdata
+            if _version(tensor) > self._version_of(storage, _version(tensor)):
+                self._others.add(key)
             if key in self._zeros:
                 self._zeros.discard(key)
                 if any(self._contents(storage)):
@@ -71,13 +81,22 @@ class Writers:
         for storage, entry in used:
             key, known = storage._cdata, self._known(storage) is not None
             made = self._made.get(key) is entry  # else that one is gone, and this has its address
+            if entry is not None and key in self._others:
+                self._changed[entry] = number
+                self._written.update([entry] if made else [])
             if entry is None or (not known and (made or entry.role in _UNSUSPECTED)):
                 continue
-            if key in self._others:
-                self._changed[entry] = number
             if key in self._others or not known or entry in changed:
                 self._look(storage)
         self._others.clear()
+
+    def left(self, tensors: Iterable[tuple[torch.Tensor, Storage | None]], changed: Container[Storage]) -> None:
+        """Note the versions of an op's tensors, as it leaves them. changed: what it mutates, which counts later."""
+        for tensor, entry in tensors:
+            storage = tensor.untyped_storage()
+            version = _version(tensor) + (entry in changed)
+            version = max(version, self._version_of(storage, 0))  # `tensor.data` has one of its own
+            self._versions[storage._cdata] = reference(storage), weakref.ref(tensor), version
 
     def made(self, name: str, results: Iterable[tuple[torch.UntypedStorage, Storage | None]]) -> None:
         """Note what is new of what an op of this name has made."""
@@ -87,11 +106,32 @@ class Writers:
         if name.startswith(_ZEROS):
             self._zeros |= made.keys()
 
+    def read_elsewhere(self, op: Op, tensors: Iterable[torch.Tensor]) -> None:
+        """Note which tensors an op has read that are not on the device.
+
+        Single numbers are compared. Others may be buffers that are filled anew at any time, so the op is not run again.
+        """
+        for one in tensors:
+            if one.numel() == 1 and one.device.type == "cpu":
+                self._elsewhere.append((op, one, one.item()))
+            else:
+                never_again(op)
+
     def end(self, entry: Callable[[int], Storage | None]) -> None:
         """Look at what is left, as the step is over. entry: of a storage at an address."""
         there = [(storage, was) for alive, was in self._found.values() if (storage := alive()) is not None]
         others = [entry(storage._cdata) for storage, was in there if self._contents(storage) != was]
+        kept = [(tensor, was) for _, latest, was in self._versions.values() if (tensor := latest()) is not None]
+        others += [entry(tensor.untyped_storage()._cdata) for tensor, was in kept if _version(tensor) > was]
         self._changed.update((found, math.inf) for found in others if found is not None)
+        for op, number, was in self._elsewhere:
+            if number.item() != was:
+                never_again(op)
+
+    def _version_of(self, storage: torch.UntypedStorage, unknown: int) -> int:
+        """The version of a storage after its latest use, or `unknown`."""
+        alive, _, version = self._versions.get(storage._cdata, (lambda: None, None, 0))
+        return version if alive() is storage else unknown
 
     def _look(self, storage: torch.UntypedStorage) -> None:
         self._found[storage._cdata] = reference(storage), self._contents(storage)
@@ -115,6 +155,11 @@ class Writers:
             changed = any(op.number < self._changed.get(storage, -1) for storage in (*op.reads, *op.mutates))
             if changed or not self._written.isdisjoint(op.creates):
                 never_again(op)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often ops have changed a tensor, or what it is a view of, in place; 0 where PyTorch does not count that."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def never_again(op: Op) -> None:

@@ -14,7 +14,7 @@ from coopsim.base.errors import CaptureError
 from coopsim.base.run_options import RunOptions
 from coopsim.run.ranks import launcher
 
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+PYTHON = re.compile(r"python(3(\.\d+)?)?")  #: names of its interpreter
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Script(RunOptions):
     def title(self) -> str:
         """The command as it is shown: without `python` and the folder of the file."""
         words = [Path(w).name if w.endswith(".py") else w for w in self.command]
-        return " ".join(words[1:] if _PYTHON.fullmatch(Path(words[0]).name) and len(words) > 1 else words)
+        return " ".join(words[1:] if PYTHON.fullmatch(Path(words[0]).name) and len(words) > 1 else words)
 
     @property
     def is_long(self) -> bool:
@@ -79,7 +79,7 @@ class Script(RunOptions):
     def is_python(self) -> bool:
         """Whether it is a Python program that is no launcher, and so can be started as a rank."""
         name = Path(self.command[0]).name
-        return (_PYTHON.fullmatch(name) is not None or name.endswith(".py")) and not launcher.is_one(self.command)
+        return (PYTHON.fullmatch(name) is not None or name.endswith(".py")) and not launcher.is_one(self.command)
 
     def words(self) -> list[str]:
         """Return the command to start. A bare `python`, or a Python file, is run by the Python that runs coopsim.
@@ -91,7 +91,7 @@ class Script(RunOptions):
             if not Path(first).is_file():
                 raise CaptureError(f"{first}: no such file")
             return [sys.executable, *self.command]
-        if _PYTHON.fullmatch(first):
+        if PYTHON.fullmatch(first):
             if len(self.command) > 1 and self.command[1].endswith(".py") and not Path(self.command[1]).is_file():
                 raise CaptureError(f"{self.command[1]}: no such file")
             return [sys.executable, *self.command[1:]]

@@ -8,10 +8,10 @@ run --gpu h100-80gb --memory B --no-cache` runs it. B is the least of SHARES of 
 signatures have plans that leave 1/SPARE of it. A row has the peak of reserved bytes ÷ B of the steps before the first
 by plan, and from then on; the driver's calls for memory, and retries, after the step that followed the last replanning
 (`calls`, `retries`), and in the last five steps by plan that follow another (`calls_last`); or why the script failed.
-Where these steps call the driver, the script is started again, as `live run` without `--no-cache` does it: in an arena,
-or by the plans that were kept (`next`); `next_calls` is as `calls_last`, and `next_later` as from the first plan on. A
-script that has a row and reads the same is not run again, unless it is named. Processes are forks of one that has
-imported torch and transformers, and are ended after SECONDS of processor time.
+Where these steps call the driver, or none goes by plan, the script is started again, as `live run` without `--no-cache`
+does it: in an arena, or by the plans that were kept (`next`); `next_calls` is as `calls_last`, and `next_later` as from
+the first plan on. A script that has a row and reads the same is not run again, unless it is named. Processes are forks
+of one that has imported torch and transformers, and are ended after SECONDS of processor time.
 """
 
 import csv
@@ -50,7 +50,18 @@ MIB, MOST, STEPS = 1 << 20, 1.02, 24
 COLUMNS = (
     *("script", "share", "peak_bytes", "budget_bytes", "steps", "planned_steps", "first", "later", "replans"),
     *("last_replan", "calls", "retries", "calls_last", "predicted_overhead", "unplanned"),
-    *("deviations", "deviated", "why", "next", "next_calls", "next_later", "next_overhead", "next_why", "digest"),
+    *(
+        "deviations",
+        "deviated",
+        "why",
+        "next",
+        "next_planned",
+        "next_calls",
+        "next_later",
+        "next_overhead",
+        "next_why",
+        "digest",
+    ),
 )
 REPORTED = ("steps", "planned_steps", "replans", "predicted_overhead", "unplanned", "deviations", "deviated")
 _LOOP = re.compile(r"^for (\w+) in range\([2-6]\):", re.MULTILINE)
@@ -206,17 +217,18 @@ def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
 
 
 def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int) -> Row:
-    """In this budget, and once more if steps by plan call the driver to the end."""
+    """In this budget, and once more if no step goes by plan, or steps by plan call the driver to the end."""
     with tempfile.TemporaryDirectory(prefix="first-steps-") as folder:
         kept = Path(folder, "kept")
         told: Row = {"memory": f"{memory // MIB}MiB", "plan": str(kept), "own": True}
         row = figures(server.ran(file, arguments, told), memory)
-        if not row.get("calls_last") or row["why"] or not kept.exists():
+        if row["why"] or not kept.exists() or (row["planned_steps"] and not row["calls_last"]):
             return row
         steady = plan_file.load(kept).header.steady
         then = figures(server.ran(file, arguments, told if steady else told | {"arena_bytes": memory}), memory)
     if not then.get("planned_steps"):
         then["calls_last"] = None  # no step shows it
+    row["next_planned"] = then.get("planned_steps")
     keys = {"calls_last": "calls", "later": "later", "predicted_overhead": "overhead", "why": "why"}
     return row | {"next": "plans" if steady else "arena"} | {f"next_{keys[k]}": then.get(k) for k in keys}
 
@@ -264,12 +276,14 @@ def table(rows: list[dict[str, str]]) -> str:
     planned = [row for row in rows if row["budget_bytes"] and not row["why"].startswith("no plan")]
     good = [row for row in planned if not row["why"]]
     by_plan = [row for row in good if row["planned_steps"] != "0"]
+    without = [row for row in good if row["planned_steps"] == "0"]
     unsteady = [row for row in by_plan if row["calls_last"] != "0"]
     lines = ["| of the scripts | that | do | but not |", "| --- | --- | --- | --- |"]
     for of, among, that, does in (
         ("with plans", planned, "run to their end", lambda row: not row["why"]),
         ("that do", good, f"reserve at most {MOST} of the budget before the first step by plan", _kept("first")),
         ("that do", good, "go by plan", lambda row: row["planned_steps"] != "0"),
+        ("that do not", without, "do so at the next start", lambda row: row["next_planned"] not in ("", "0")),
         ("that go by plan", by_plan, f"reserve at most {MOST} of the budget from then on", _kept("later")),
         ("that go by plan", by_plan, _NO_CALLS, lambda row: row["calls_last"] == "0"),
         ("that still do", unsteady, "do so no more at the next start", lambda row: row["next_calls"] == "0"),

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from coopsim.cards.profiles import get
+from coopsim.cli.live import own_plan
+from coopsim.cli.parser import build
 from coopsim.fitting import rows
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
@@ -19,8 +22,10 @@ from coopsim.fitting.searching import launching
 from coopsim.fitting.searching.launching import changed
 from coopsim.fitting.searching.progress import Runs
 from coopsim.fitting.searching.trials import Trials
+from coopsim.live import plan_file
 from coopsim.run import Script
 from tests.conftest import ROOT
+from tests.live.plans import HEADER
 
 GIB = 1 << 30
 _GUEST = ast.parse((ROOT / "coopsim" / "live" / "guest.py").read_text(encoding="utf-8"))
@@ -94,9 +99,15 @@ def test_the_plugin_is_told_to_offload() -> None:
 
 @pytest.mark.parametrize(("planned", "runs"), [((0, 3), 2), ((0, 0, 0), 3), ((1,), 1)])
 def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
-    planned: tuple[int, ...], runs: int, monkeypatch: pytest.MonkeyPatch
+    planned: tuple[int, ...], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first."""
+    """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first.
+
+    The printed command begins with the plan that was verified, on the card and on its phantom; with none that was not.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    total = get("h100-80gb").memory_bytes
     told: list[dict[str, Any]] = []
 
     @dataclass(frozen=True)
@@ -108,15 +119,22 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
     def run(script: Script, **_: object) -> Ran:
         told.append(json.loads(script.told))
         assert Path(told[-1]["plan"]).exists() == (len(told) > 1)  # the plans of the one before
-        Path(told[-1]["plan"]).touch()
+        plan_file.save(plan_file.PlanFile(replace(HEADER, card="NVIDIA H100, 5 bytes")), told[-1]["plan"])
         assert told[-1].keys() <= TAKES
         n = len(told)
         return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
 
     monkeypatch.setattr(launching, "run", run)
-    report = launching.run_changed(changed(Script(("train.py",)), Changes(live="8GiB")), None)
+    script = Script(("python", "train.py"), card="h100-80gb", memory_bytes=total // 2)
+    report = launching.run_changed(changed(script, Changes(live="8GiB", offload=True)), None)
     assert report.plugin["planned_steps"] == planned[-1]
     assert len(told) == runs
     assert all(one["own"] for one in told)
     assert len({one["plan"] for one in told}) == 1
     assert report.peak_device_bytes == 9
+    printed = "live run --offload --memory 8GiB -- python train.py"
+    for line in (printed, printed.replace("run", "run --gpu h100-80gb")):
+        kept = Path(own_plan(build().parse_args(line.split()), arena=False)["plan"])
+        assert kept.exists() == (planned[-1] > 0)
+        if kept.exists():
+            assert plan_file.load(kept).header.card == f"NVIDIA H100, {total} bytes"

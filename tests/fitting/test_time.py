@@ -90,17 +90,19 @@ def test_a_part_of_the_trials_ends_apart_or_with_all() -> None:
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
     with tried.apart(math.inf) as part, tried.apart(math.inf) as other:
         part.notes.append("said")
+        part.copies.append(False)
         part.stop()
         assert part.stopped
         assert not tried.stopped
         assert part.run("one", Changes()) is None
         assert tried.notes == ["said"]
+        assert tried.copies == [False]
         tried.stop()
         assert other.stopped
     assert tried.parts == []
 
 
-RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
+RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True, "peak_reserved_bytes": 8, "budget_bytes": 8}
 
 
 @pytest.mark.parametrize(
@@ -111,18 +113,22 @@ RAN = {"steps": 5, "planned_steps": 0, "failed": "", "fits": True}
         (5, "oom", RAN | {"planned_steps": 1}, 3),
         (5, "oom", RAN | {"failed": "no schedule", "fits": False}, 1),
         (5, "ok", RAN | {"planned_steps": 3}, 2),  # with offload, too, which moves nothing
+        (5, "ok", RAN | {"planned_steps": 3, "peak_reserved_bytes": 9}, 4),
     ],
 )
 def test_a_smaller_budget_is_tried_where_it_may_help(
     steps: int, outcome: str, plugin: dict[str, Any], budgets: int
 ) -> None:
-    """Not of a script too short for a plan; nor where no step went by one. Offload is tried if a plan costs time."""
+    """Not of a script too short for a plan; nor where no step went by one. Offload is tried if a plan costs time.
+
+    Each is run once more with all of the card if it has exceeded its budget and freed the allocator's cache.
+    """
     said: Any = SimpleNamespace(
         outcome=outcome,
         plugin=plugin | {"predicted_overhead": 1.1, "host_bytes": 0},
         ooms=0,
         steps=steps,
-        retries=0,
+        retries=1,
         peak_device_bytes=1,
     )
     count = []

@@ -77,6 +77,23 @@ answer([state.margin == max(tried), state.plan is None, state.stays, state.alloc
     assert child(REPLAN + text) == [True] * 5
 
 
+def test_a_plan_that_stays_as_others_cost_more_is_left_once_steps_exceed_the_budget_by_it(child: Runner) -> None:
+    """It was only not steady; and if steps exceed it by all others, one of them stays for good."""
+    text = """
+signature, planning = planned(8, 1.3, warm_up_steps=0, retry_ns=0.0)
+limit, found = planning.limit, []
+for nbytes, retries in [(0, 1), (limit, 0), *[(limit + 1, 0)] * 12]:
+    planning.validate(signature, StepTook(nbytes, False, retries, retries))
+    found.append([signature.state.stays, signature.state.margin])
+answer(found)
+"""
+    (stays, first), (_, same), (tried, margin), *others = child(REPLAN + text)
+    assert (stays, same, tried) == (True, first, False)
+    assert margin > first
+    assert others[-1][0]
+    assert others[-1] == others[-4]
+
+
 STEADY = "answer(replanned(lambda margin: 1, lambda margin: int(margin < {}), 40, 8, 1.3, {}, retry_ns={}))"
 
 
@@ -99,6 +116,24 @@ def test_of_plans_that_all_have_retries_the_one_stays_that_costs_least_with_them
     found, validated, stays = child(REPLAN + f"answer(replanned(lambda m: 1, {retries}, 40, 8, 1.3, retry_ns=1e18))")
     assert (validated, stays) == (True, True)
     assert margins(found)[-1] == 0.16
+
+
+def test_a_plan_that_leaves_more_and_costs_less_is_taken_in_place_of_an_expensive_one(child: Runner) -> None:
+    text = """
+from types import SimpleNamespace
+from coopsim.live import ladder
+from coopsim.live.schedules import Found
+from coopsim.live.signatures import Candidate, Failure
+def candidate(margin, cost):
+    made = SimpleNamespace(overhead=cost, **dict.fromkeys(("action", "op", "storage", "version"), [margin]))
+    return Candidate(margin, made)
+def next_one(*costs):  # of plans that leave 40, 80, 160 and 320 of 1000 bytes
+    by_margin = {margin: Found(candidate(margin, cost)) for margin, cost in zip((40, 80, 160, 320), costs)}
+    search = SimpleNamespace(limit=1000, leaving=lambda margin: by_margin.get(margin, Found(None)))
+    return ladder.climb((Failure(candidate(20, 1.02), excess=9),), search, ladder.PlanningParameters()).margin
+answer([next_one(1.4, 1.3, 1.35), next_one(1.09, 1.05), next_one(1.4, 1.5)])
+"""
+    assert child(REPLAN + text) == [80, 40, 40]
 
 
 def test_retries_count_by_all_steps_of_a_plan(child: Runner) -> None:

@@ -183,6 +183,8 @@ changes = [
     (torch.set_default_dtype, torch.float64, torch.float32),
     (torch.use_deterministic_algorithms, True, False),
     (lambda to: setattr(torch.utils.deterministic, "fill_uninitialized_memory", to), False, True),
+    (torch._C._set_nnpack_enabled, False, True),
+    (torch._C._set_sm_carveout_experimental, 16, None),
     (torch.backends.cuda.preferred_linalg_library, "magma", "default"),
     *((getattr(torch.backends.cuda, f"enable_{one}_sdp"), False, True) for one in settings._ATTENTION),
     (torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, True, False),

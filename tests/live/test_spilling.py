@@ -57,6 +57,48 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
     assert child(IMPORT + text)
 
 
+def test_all_that_may_move_is_laid_out_anew_in_its_order(child: Runner) -> None:
+    """With the same bits; a storage whose address is known stays where it is."""
+    text = """
+step.context.runner.keeps_calls = False
+tensors = [step.run(ATEN.mul.Scalar, torch.arange(n * KIB), 2) for n in (3, 5, 4)]
+known = step.run(ATEN.mul.Scalar, x, 3)
+step.tracked(known).pinned = True
+order, there, asked = sorted(tensors, key=torch.Tensor.data_ptr), known.data_ptr(), []
+def allocate(nbytes):
+    asked.append(nbytes)
+    return values.allocate(nbytes)
+with effects.on("cpu"): spilled.lay_out(asked.clear, allocate)
+same = [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
+sizes = [t.nbytes for t in order]
+in_order, back = [n for n in asked if n in sizes] == sizes, not spilled.nbytes and not any(step.evicted(*tensors))
+answer([same, in_order, known.data_ptr() == there, back])
+"""
+    assert child(IMPORT + text) == [[True] * 3, True, True, True]
+
+
+LAID_OUT = """
+import torch
+from torch import nn
+import coopsim.live
+model = nn.Sequential(*[nn.TransformerEncoderLayer(512, 4, 2048, batch_first=True) for _ in range(8)]).cuda()
+x, optimizer = torch.randn(32, 256, 512, device="cuda"), torch.optim.Adam(model.parameters())
+budget = coopsim.live.Budget("1500MiB")
+for _ in range(4):
+    with budget.step():
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+answer(budget.report())
+"""
+
+
+def test_a_new_plan_finds_what_steps_without_one_have_left_laid_out(child: Runner) -> None:
+    """Where they have fetched it to, no plan of the third and fourth step finds room between its blocks."""
+    report = child(LAID_OUT, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert (report["planned_steps"], report["deviated"]) == (2, "")
+
+
 ZEROS = """
 import torch
 import coopsim.live

@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import Runner
 
 TRAIN = """
-import contextlib, copy, ctypes
+import contextlib, copy, ctypes, threading
 import numpy as np, torch
 import coopsim.live
 torch.set_num_threads(1)
@@ -47,6 +47,16 @@ def conjugate(x, i):
 def copied(x, i): return torch.cos(copy.deepcopy(torch.sin(x))) * x
 def sparse(x, i): s = (x > 0).float().to_sparse(); return (s @ x.t()[:, :W]).sin() + s.coalesce().to_dense()
 def quantized(x, i): return torch.quantize_per_tensor(x, 0.05, 3, torch.qint8).relu().dequantize()
+def elsewhere(call):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(call()))
+    thread.start(); thread.join()
+    return found[0]
+def thread(x, i): out = torch.cos(x); elsewhere(lambda: out.mul_(0.5)); return out
+def thread_view(x, i): out = torch.cos(x); elsewhere(lambda: out.t()[3:9].mul_(0.5)); return out
+def thread_late(x, i): a = torch.cos(x); y = torch.exp(a); elsewhere(lambda: a.mul_(0.5)); STAGE["late"] = a; return y
+def thread_made(x, i): return elsewhere(lambda: torch.cos(x[:1])) + torch.sin(x)
+def thread_stage(x, i): a, y = stage(x, i); elsewhere(lambda: a.mul_(0.9)); return y
 def run(way, memory):
     torch.manual_seed(0)
     net = torch.nn.ModuleList(torch.nn.Linear(W, W) for _ in range(6))
@@ -66,6 +76,7 @@ def same(name):
 WAYS = [
     *("empty", "changed", "zeros", "zeros_changed", "untyped_storage", "storage", "data_ptr", "numpy", "to_dlpack"),
     *("staged", "staged_view", "staged_alias", "buffer", "given"),
+    *("thread", "thread_view", "thread_late", "thread_made", "thread_stage"),
 ]
 #: What a call has to name when it is run again: what bytes mean, and storages that no strided tensor has.
 NAMED = ["conjugate", "copied", "sparse", "quantized"]
@@ -83,6 +94,7 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
     "from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None",
     "from coopsim.live.writers import Writers; Writers.used = lambda *_: None",
     "from coopsim.live.writers import Writers; Writers.ran = lambda *_: None",
+    "from coopsim.live.writers import Writers; Writers.left = lambda *_: None",
     "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
 ])  # fmt: skip
 def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
@@ -104,10 +116,10 @@ import torch
 from coopsim.live.writers import Writers
 found = []
 for later in ([], ["aten.add.Tensor"]):
-    storage, writers = torch.ones(4).untyped_storage(), Writers(lambda storage: (1,))
+    tensor, writers = torch.ones(4), Writers(lambda storage: (1,))
     for name in ["aten.zeros.default", *later]:  # the storage of the second has the address of the first
-        writers.made(name, [(storage, name)])
-    writers.used([storage])
+        writers.made(name, [(tensor.untyped_storage(), name)])
+    writers.used([tensor])
     found.append(sorted(writers._written))
 answer(found)
 """
@@ -116,6 +128,28 @@ answer(found)
 def test_an_op_whose_result_lies_where_zeros_have_lain_may_run_again(child: Runner) -> None:
     """Else plans depend on addresses, and keep what they could make again."""
     assert child(REUSED) == [["aten.zeros.default"], []]
+
+
+ELSEWHERE = """
+import torch
+import coopsim.live
+batch, fixed, counted = torch.zeros(64, 64), torch.tensor(2.0), torch.tensor(1.0)
+weight = torch.ones(64, 64, device="cuda", requires_grad=True)
+budget = coopsim.live.Budget("1GiB")
+with budget.step():
+    x = batch.to("cuda")
+    batch.add_(1)  # the next one
+    ((x * weight).exp() * fixed - counted)[torch.arange(8)].sum().backward()
+    counted.add_(1)
+trace = budget.session.known.last.trace
+answer([str(name) for name, peers in zip(trace.name, trace.peers) if peers])
+"""
+
+
+def test_what_reads_a_buffer_on_the_host_is_not_run_again(child: Runner) -> None:
+    """It may be filled with the next batch. A number there is compared."""
+    never = ["aten._to_copy.default", "aten.sub.Tensor", "aten.index.Tensor", "aten.index_put.default"]
+    assert [name for name in child(ELSEWHERE) if name in never or name == "aten.mul.Tensor"] == never
 
 
 KNOWN = """

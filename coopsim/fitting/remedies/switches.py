@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator
 from importlib import util
+from pathlib import Path
 
+from coopsim.fitting.batch import Batch
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.options import CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
-from coopsim.fitting.remedies import checkpointing
+from coopsim.fitting.remedies import checkpointing, microbatches
 from coopsim.fitting.remedy import Remedy
 
 _HALF = ("bf16", "bfloat16", "bf16-mixed", "amp_bf16", "bf16-true")
@@ -21,6 +23,19 @@ def recompute(bench: Bench) -> Iterator[Remedy]:
     for option in about(bench.survey.options, CHECKPOINTING):
         for value in _turned_on(option, ("full", "block", "selective")):
             yield _proposal(bench, "checkpointing", option, value, same=same)
+
+
+def smaller(bench: Bench) -> Iterator[Remedy]:
+    """Yield smaller batches, not tried yet, the largest that may suffice first, where no option adds up gradients.
+
+    Also where the program computes the batch of all micro-batches itself: what it is then, is not known.
+    """
+    options = bench.survey.given.options
+    if options is None or options.batch is None or options.keeps_the_sum:
+        return
+    batch = Batch((), int(options.batch.value or 0))
+    for part in batch.parts()[microbatches.may_suffice(bench, batch) :]:
+        yield _proposal(bench, "batch", options.batch, str(part), text="trains with smaller batches (numbers change)")
 
 
 def half(bench: Bench) -> Iterator[Remedy]:
@@ -90,5 +105,6 @@ def _turned_on(option: Option, wanted: tuple[str, ...]) -> list[str]:
 
 def _proposal(bench: Bench, kind: str, option: Option, value: str, *, text: str = "", same: bool = False) -> Remedy:
     said = option.shown.rstrip("=") + ("" if option.is_switch else f" {value}")
+    said += f" in {Path(option.file).name}" if option.file else ""
     about_it = text or ("recomputes" if same else "recomputes, which may change last bits")
     return bench.by_option(kind, f"{said} of the program: {about_it}", option, value, same=same)

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from coopsim.base.option import declared
+from coopsim.base.run_options import RunOptions
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.copies import copied
 from coopsim.fitting.figures import goes_by_plan
+from coopsim.fitting.saved import versions
+from coopsim.live import plan_file
 from coopsim.live.host import Hosting
 from coopsim.run import Report, Script, run
 from coopsim.run.launch.start import Running
@@ -65,7 +69,7 @@ def _in_budget(script: Script, running: Running | None) -> Report:
     """Run a script under `live`, up to three times, until most steps go by plan; its peak is that of all runs.
 
     Each run goes on with the plans of the one before, as starts of `live run` do. So a plan that a step has exceeded is
-    replanned and tried, also where the script takes few steps.
+    replanned and tried, also where the script takes few steps. Plans by which most steps go are kept for `live run`.
     """
     told = json.loads(script.told)
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
@@ -78,4 +82,19 @@ def _in_budget(script: Script, running: Running | None) -> Report:
                 break
             report = run(replace(script, told=json.dumps(told)), running=running)
             peak = max(peak, report.peak_device_bytes)
+        if report.outcome == "ok" and not report.plugin["failed"] and goes_by_plan(report) and kept.exists():
+            _hand_over(script, kept)
     return replace(report, peak_device_bytes=peak)
+
+
+def _hand_over(script: Script, kept: Path) -> None:
+    """Let `live run`, with the flags that `fit` prints, begin with these plans: on the card, and on the phantom GPU."""
+    told = json.loads(script.told)
+    options = {name: one.default for name, (one, _) in declared(RunOptions, "live").items()}
+    hosting = Hosting(**told["hosting"]) if told["hosting"] else None
+    plans = plan_file.load(kept)
+    card = plan_file.card(plans.header.card.rpartition(", ")[0], script.profile.memory_bytes)  # all of it
+    plans = replace(plans, header=replace(plans.header, card=card))
+    for gpu in (None, script.card):
+        start = plan_file.Start(told["memory"], gpu=gpu, hosting=hosting, offload=True if hosting else None)
+        plan_file.save(plans, plan_file.place(*plan_file.key(start, script.command, options, versions())))

@@ -72,7 +72,9 @@ int64_t settings_of(Context& c, bool on_cpu) {
   const auto add = [&found](auto value) { found = found * 31 + static_cast<int64_t>(value); };
   add(c.userEnabledCuDNN());
   add(c.benchmarkCuDNN());
+  add(c.benchmarkLimitCuDNN());
   add(c.deterministicCuDNN());
+  add(c.userEnabledNNPACK());
   add(c.userEnabledMkldnn());
   add(c.deterministicAlgorithms());
   add(c.deterministicAlgorithmsWarnOnly());
@@ -91,6 +93,7 @@ int64_t settings_of(Context& c, bool on_cpu) {
     add(flushes());
   }
   if constexpr (requires { c.deterministicMkldnn(); }) add(c.deterministicMkldnn());
+  if constexpr (requires { c._SMCarveout_EXPERIMENTAL(); }) add(c._SMCarveout_EXPERIMENTAL().value_or(-1));
   if constexpr (requires { c.allowFP16AccumulationCuBLAS(); }) add(c.allowFP16AccumulationCuBLAS());
   try {
     add(c.float32MatmulPrecision());

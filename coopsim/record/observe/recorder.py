@@ -51,7 +51,8 @@ class Recorder(Interposed):
     def start(self) -> Recording:
         """Start to record, and return the recording, which grows until `stop`; the ledger's peak is of it alone."""
         segments = self.device.layout()
-        found = Recording(start=self.ledger.alive(), segments=segments or [])
+        found = Recording(segments=segments or [])
+        found.begin_with(self.ledger.alive())
         self.ledger.recording_starts(segments, lambda storage: found.events.append(Free(storage)))
         for storage in found.start:
             storage.pending = False
@@ -103,6 +104,7 @@ class Recorder(Interposed):
         storage = self.ledger.of_storage(untyped)
         if storage is not None and storage.serial > newest:
             op.creates.append(storage)
+            to.known.add(storage)
             to.events.append(op)
         return out
 
@@ -131,7 +133,7 @@ class Recorder(Interposed):
             bytes_moved=sum(read.values()) + sum(changed.values()),
         )
         op.cost_ns = self.cost_model.moving(op.bytes_moved)
-        op.creates, op.mutates = _born(changed)
+        op.creates, op.mutates = _born(to, changed)
         to.dispatched += 1
         self.device.history.enter(op.number)
         out = launch()
@@ -170,7 +172,7 @@ class Recorder(Interposed):
         self.ledger.catch_up()
         named = effects.arguments(func, args, kwargs)
         reads, mutates = self._operands(to, named, effects.mutated(func, named))
-        born, changed = _born(mutates)
+        born, changed = _born(to, mutates)
         op = Op(
             number=to.dispatched,
             timed=self.timer.calls if self.timer else -1,
@@ -196,6 +198,7 @@ class Recorder(Interposed):
             storage = self.ledger.of(tensor)
             if storage is not None and storage.serial > newest and storage not in op.creates:
                 op.creates.append(storage)
+                to.known.add(storage)
                 storage.node = accumulation.node()
                 self._clear(tensor, args)
         if not op.creates and not op.mutates and collective is None:
@@ -232,11 +235,10 @@ class Recorder(Interposed):
         for name, value in named.items():
             group = mutates if name in changed else reads
             for tensor in tensors(value):
-                newest = self.ledger.newest
                 storage = self.ledger.of(tensor)
                 if storage is None:
                     continue
-                if storage.serial > newest:
+                if storage not in to.known and not storage.pending:
                     self._appeared(to, storage)
                 looked_at = min(tensor.numel() * tensor.element_size(), storage.nbytes)
                 group[storage] = max(group.get(storage, 0), looked_at)
@@ -254,8 +256,9 @@ class Recorder(Interposed):
             op.cost_ns = self.cost_model.moving(storage.nbytes)
             storage.role = storage.role or Role.INPUT  # its values come from the host
         else:
-            to.start.append(storage)
+            to.begin_with([storage])
             return
+        to.known.add(storage)
         to.events.append(op)
         to.dispatched += 1
 
@@ -281,11 +284,12 @@ class Recorder(Interposed):
         return self._streams.setdefault(stream, len(self._streams))
 
 
-def _born(written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
+def _born(to: Recording, written: dict[Storage, int]) -> tuple[list[Storage], list[Storage]]:
     """Split the storages that an op writes to into those that it creates, pending so far, and those that it mutates."""
     born = [storage for storage in written if storage.pending]
     for storage in born:
         storage.pending = False
+    to.known.update(born)
     return born, [storage for storage in written if storage not in born]
 
 

@@ -1,5 +1,6 @@
 """What a recorder records: the ops of some steps, what they read and make, and when storages are freed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,3 +48,10 @@ class Recording:
     events: list[Op | Free | NextStep] = field(default_factory=list)
     dispatched: int = 0
     segments: list[dict[str, Any]] = field(default_factory=list)  #: the allocator's segments at the start
+    known: set[Storage] = field(default_factory=set)  #: those of `start`, and those that an op in `events` creates
+
+    def begin_with(self, storages: Iterable[Storage]) -> None:
+        """Note storages that were alive at the start; those that are known already are left out."""
+        new = [storage for storage in storages if storage not in self.known]
+        self.start += new
+        self.known.update(new)

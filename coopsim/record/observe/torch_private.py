@@ -63,7 +63,18 @@ known("torch.Tensor._indices", "sparse tensors are not recorded")
 known("torch.Tensor._values", "sparse tensors are not recorded")
 known("torch.Tensor._nnz", "the size of a coalesced sparse tensor is not bounded")
 known("torch.utils.data.dataloader._BaseDataLoaderIter", "fit does not find the DataLoader that sets the batch")
+known("torch.Tensor._version", "coopsim.live does not notice what other threads write")
 known("torch.Tensor._use_count", "gradients are never added up in place, so that recorded peaks are too high")
+
+# Settings.
+nnpack_enabled: Callable[[], bool] = now("torch._C._get_nnpack_enabled", "live cannot tell whether NNPACK is used")
+set_nnpack_enabled: Callable[[bool], None] = now("torch._C._set_nnpack_enabled", "live cannot change whether it is")
+sm_carveout: Callable[[], int | None] = now(
+    "torch._C._get_sm_carveout_experimental", "live runs ops again on all multiprocessors", "2.7.1"
+)
+set_sm_carveout: Callable[[int | None], None] = now(
+    "torch._C._set_sm_carveout_experimental", "live runs ops again on all multiprocessors", "2.7.1"
+)
 
 # Storages and ops.
 known("torch.UntypedStorage._cdata", "storages are not told from each other: nothing is recorded")

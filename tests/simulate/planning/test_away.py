@@ -95,8 +95,10 @@ def test_none_is_worse_than_without() -> None:
     @given(repeating(), st.floats(0.4, 0.95), st.sampled_from([50_000, 300_000, 1_000_000]), st.integers(0, 10))
     def compare(trace: Trace, ratio: float, rate: int, of: int) -> None:
         budget = int(ratio * peak_bytes(trace, 512))
-        without = replay(trace, PLAIN, budget, steps=2).overhead
+        recomputed = replay(trace, PLAIN, budget, steps=2)
+        without = recomputed.overhead if recomputed.header["planned_steps"] == 2 else None  # a search may cost less
         overhead = replay(trace, BOTH, budget, steps=2, link=Link("any", rate, rate * of // 10, 1)).overhead
+        assert recomputed.overhead is None or overhead is not None
         assert without is None or (overhead is not None and overhead <= without)
         seen["better"] += without is not None and overhead is not None and overhead < without
         seen["fits"] += overhead is not None
