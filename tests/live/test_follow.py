@@ -111,6 +111,7 @@ run(MUL, x, 2)
 step.context.runner.keeps_calls = True
 ran = step.ran(MUL, x, 2)
 took = late.take_over([(ran.inputs, ran.results, ran.call)])
+step.context.runner.keeps_calls = False  # as once a step goes by plan: no recording keeps what its ops have used
 del ran
 answer([*left(follow), took, *left(late)])
 """
