@@ -104,6 +104,7 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
         *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
         RemedyKind("precision", _first(switches.half), activations / 2, 1, own=True),
         RemedyKind("optimizer", _first(switches.optimizer), states, 1, own=True),
+        RemedyKind("settings", _first(switches.buckets), held.get("buckets", 0), 1, own=True),
         RemedyKind("precision", precision.propose, activations / 2, runs=1),
         RemedyKind("settings", settings.propose_others, max(2 * logits, parameters), runs=1),
         RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2, same=True),
