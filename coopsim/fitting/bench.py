@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.options import Option
-from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.remedy import Remedy, with_options
 from coopsim.fitting.searching.trials import Trials
 from coopsim.fitting.survey import Survey
 from coopsim.run import Report, Script
@@ -84,8 +84,7 @@ class Bench:
         """Return the remedy, not tried yet, that gives a value to an option of the program."""
         command, options = option.added(self.script.command, value), ((option, value),)
         changes = Changes(printed=(f"{option.shown} {value}",))
-        remedy = self.proposal(kind, text, (), changes, same=same, command=command, options=options)
-        return replace(remedy, lines=(remedy.typed,))
+        return with_options(self.proposal(kind, text, (), changes, same=same, command=command), options)
 
     def has_option(self, kind: str) -> bool:
         """Return whether a remedy of this kind that fits is an option of the program."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 _NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _FIRST = r"(?:^|_)"
 #: What options are called that speak of: the batch of one forward pass, that of all ranks and micro-batches, the number
-#: of batches whose gradients are added up, recomputation.
+#: of batches whose gradients are added up, recomputation, and so on.
 BATCH = re.compile(
-    _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?"
-    r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz)$"
+    _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?(?:_per_(?:device|gpu))?"
+    r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz"
+    r"|tokens_per_(?:micro_?batch|batch|device|gpu|rank)(?:_per_\w+)?)$"
 )
-GLOBAL_BATCH = re.compile(_FIRST + r"(?:global|total|effective)_(?:train_)?batch(?:_?size)?$")
+GLOBAL_BATCH = re.compile(
+    _FIRST + r"(?:(?:global|total|effective)_(?:train_)?batch(?:_?size)?|tokens_per_(?:train_)?step)$"
+)
 TIMES = re.compile(
     _FIRST + r"(?:grad(?:ient)?s?_?acc(?:um(?:ulat(?:e|ion))?)?(?:_?(?:steps?|iters?|batches|freq))?"
     r"|accum(?:ulat(?:e|ion))?|acc(?:um(?:ulat(?:e|ion))?)?_?(?:grad(?:ient)?_)?(?:batches|steps?|iters?|freq)"
@@ -24,6 +27,7 @@ CHECKPOINTING = re.compile(
 )
 PRECISION = re.compile(_FIRST + r"(?:bf16|bfloat16|amp|autocast|(?:mixed_)?precision|d_?type|amp_d_?type)$")
 OPTIMIZER = re.compile(_FIRST + r"(?:opt|optim|optimi[sz]er(?:_(?:type|name))?|use_8_?bit_adam)$")
+BUCKETS = re.compile(_FIRST + r"bucket(?:_size|_cap)(?:_mb)?$")
 COMPILE = re.compile(_FIRST + r"(?:torch_?)?compile(?:_model|_enable)?$")
 _OTHERWISE = re.compile(_FIRST + r"(?:no|not|disable|eval\w*|val(?:id\w*)?|test|infer\w*|generat\w*)_")
 
@@ -33,13 +37,15 @@ class Option:
     """An option of the program. names: all of them, as typed; one that ends in "=" is one word with its value.
 
     value: what it is in this run; None if nothing. takes: whether "no" value follows the name, "a" value, or "perhaps"
-    one, True or False. choices: the values that it may have, () if not known.
+    one, True or False. choices: the values that it may have, () if not known. file: that of settings with it, which the
+    command names; "" for an option of the command itself.
     """
 
     names: tuple[str, ...]
     value: bool | int | float | str | None
     takes: str = "a"
     choices: tuple[str, ...] = ()
+    file: str = ""
 
     @property
     def shown(self) -> str:
@@ -48,8 +54,8 @@ class Option:
 
     @property
     def name(self) -> str:
-        """Its longest name, as words: `--train.micro-batch` is "train_micro_batch"."""
-        return re.sub(r"[-.=]+", "_", self.shown.strip("-=")).lower()
+        """Its longest name, as words: `--train.micro-batch` is "train_micro_batch", `--batchSize` is "batch_size"."""
+        return re.sub(r"[-.=]+|(?<=[a-z])(?=[A-Z])", "_", self.shown.strip("-=")).lower()
 
     def speaks_of(self, topic: re.Pattern[str]) -> bool:
         """Return whether its name is about a topic, such as BATCH, in training."""
@@ -63,12 +69,14 @@ class Option:
     def added(self, command: Sequence[str], value: str) -> tuple[str, ...]:
         """Return a command in which it has a value; "True" turns a switch on.
 
-        "-" and "_" in names count as the same. If the command lacks it, it is appended.
+        "-" and "_" in names count as the same. If the command lacks it, it is appended; for one of a file, nothing is.
 
         >>> tf32, lr = Option(("--tf32",), None, "perhaps"), Option(("-l", "--lr"), 1.0)
         >>> tf32.added(("a.py", "--tf32", "--lr=1"), "True"), lr.added(("a.py", "-l", "1"), "-2")
         (('a.py', '--tf32', 'True', '--lr=1'), ('a.py', '-l', '-2'))
         """
+        if self.file:
+            return tuple(command)
         words, own = list(command), {_plain(name) for name in self.names}
         for i, word in enumerate(words):
             name, equals, _ = word.partition("=")
@@ -92,9 +100,10 @@ def _plain(option: str) -> str:
 
 
 def about(options: Sequence[Option], topic: re.Pattern[str]) -> list[Option]:
-    """Return the options whose names are about a topic; those of smaller parts (`micro`, `device`) first."""
+    """Return the options whose names are about a topic; those of files last, of smaller parts (`micro`) first."""
     found = [option for option in options if option.speaks_of(topic)]
-    return sorted(found, key=lambda option: not re.search("micro|local|device|train", option.name))
+    parts = ("micro|local|device|gpu", "micro|local|device|gpu|train")
+    return sorted(found, key=lambda option: [bool(option.file), *(not re.search(part, option.name) for part in parts)])
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class BatchOptions:
     """The options that divide a batch. batch: that of one forward pass, None if a placeholder of the command sets it.
 
     times: the number of batches whose gradients are added up; or whole: the batch of all of them, of which the program
-    computes that number.
+    computes that number. Without either, no option adds up gradients.
     """
 
     batch: Option | None
@@ -122,7 +131,22 @@ class BatchOptions:
         whole = next((one for one in about(options, GLOBAL_BATCH) if one.value is None or type(one.value) is int), None)
         if times is not None:
             return cls(batch, times)
-        return cls(batch, None, whole) if batch is not None and whole is not None else None
+        return cls(batch, None, whole) if batch is not None else None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether options set how many batches' gradients are added up."""
+        return self.times is not None or self.whole is not None
+
+    @property
+    def is_unset(self) -> bool:
+        """Whether the program computes the batch of all micro-batches itself."""
+        return self.whole is not None and int(self.whole.value or 0) < 1
+
+    @property
+    def keeps_the_sum(self) -> bool:
+        """Whether as many samples make up a step with other micro-batches."""
+        return self.adds_up and not (self.times is None and self.is_unset)
 
     @property
     def wanted(self) -> int | None:
@@ -134,7 +158,7 @@ class BatchOptions:
         found = [] if self.batch is None or not part else [(self.batch, str(part))]
         if self.times is not None:
             found.append((self.times, str(max(int(self.times.value or 1), 1) * times)))
-        elif self.whole is not None and part and int(self.whole.value or 0) < 1:
+        elif self.whole is not None and part and self.is_unset:
             found.append((self.whole, str(part * times)))
         return tuple(found)
 

@@ -23,7 +23,7 @@ KEYS = (
 COUNTS_BATCHES = "the script ends after so many batches, which are smaller now: let it count steps"
 
 #: Kinds that train otherwise: other precision, updates or batches. Where others change the numbers, it is by rounding.
-_TRAINS_OTHERWISE = {"precision", "weights", "optimizer", "cards"}
+_TRAINS_OTHERWISE = {"batch", "precision", "weights", "optimizer", "cards"}
 
 
 @dataclass(frozen=True)
@@ -120,3 +120,11 @@ class Remedy:
         """Return the remedy as `--json` prints it: its fields named in KEYS."""
         found = asdict(self)
         return {key: found[key] for key in KEYS}
+
+
+def with_options(remedy: Remedy, options: tuple[tuple[Option, str], ...]) -> Remedy:
+    """Return a remedy, whose command has these options' values, with the lines for them: those of files are edits."""
+    edits = tuple(Edit(option.file, setting=(option.shown, value)) for option, value in options if option.file)
+    lines = [f"{option.shown}: {value}  # in {option.file}" for option, value in options if option.file]
+    typed = [remedy.typed] if len(lines) < len(options) else []
+    return replace(remedy, lines=(*typed, *lines), edits=(*remedy.edits, *edits), options=options)

@@ -6,6 +6,7 @@ from typing import Any
 
 from coopsim.base import typed
 from coopsim.fitting.batch import Given
+from coopsim.fitting.editing import settings
 from coopsim.fitting.options import Option
 from coopsim.run import Report
 
@@ -162,13 +163,15 @@ class Survey:
         return self.report.peak_by_kind.get("activations", 0)
 
 
-def read(report: Report, needs_bytes: int) -> Survey:
+def read(report: Report, needs_bytes: int, command: tuple[str, ...] = ()) -> Survey:
     """Return the survey of a run, made of its report, which holds what the plugin in its process found (`plugin`).
 
-    needs_bytes: the smallest memory for the run, context included.
+    needs_bytes: the smallest memory for the run, context included. command: what ran, which may name files of settings.
     """
     found = report.plugin
     options: tuple[Option, ...] = typed.read(tuple[Option, ...], found["options"])
+    names = {option.name for option in options}  # a parser may have read the files
+    options += tuple(one for one in settings.options(command) if one.name not in names)
     return Survey(
         report=report,
         trains=found["backwards"] > 0,

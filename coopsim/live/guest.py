@@ -196,6 +196,8 @@ class BudgetGuest:
         found = self._session.report()
         if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
+        elif not found["planned_steps"] + found["deviations"] and self._session.known.untried:
+            found["unplanned"] = "its plan was made when the last step was over"
         return found | {
             "failed": str(failure or ""),
             "fits": not isinstance(failure, DoesNotFit),

@@ -21,7 +21,7 @@ from coopsim.live.device import LiveLedger
 from coopsim.live.host import timed
 from coopsim.live.observer import State
 from coopsim.live.op_runner import OpRunner, Ran
-from coopsim.live.operands import changes_only, on_device
+from coopsim.live.operands import changes_only, not_on, on_device
 from coopsim.live.plan import HOLD, Entry
 from coopsim.live.writers import Writers, never_again
 from coopsim.record.observe import assemble, roles
@@ -166,15 +166,16 @@ class StepRecorder(Recorder):
             entry.stream = op.stream
             if not _can_run_again(func, op, operands, inputs, results):
                 never_again(op)
+            self.writers.read_elsewhere(op, not_on(self.device_type, (*args, *kwargs.values())))
             made = zip(found, results, strict=True)
             self.writers.made(op.name, ((tensor.untyped_storage(), s) for tensor, s in made if s in op.creates))
             self.writers.ran(number, zip(before, inputs, strict=True), op.mutates)
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-        elif inputs and not any(r.alias_info for r in func._schema.returns) and func not in _LOOKS:
-            # It reads data and makes nothing on the device, as .item() does: a trace has no such ops, but a plan must
-            # not take what they read.
+        elif inputs and not found and func not in _LOOKS:
+            # It reads data and makes nothing on the device, as .item() does, or a copy into a tensor on the host: a
+            # trace has no such ops, but a plan must not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]
             entry.stream = self._stream()
             phase = self.where.phase(mutates_gradient=False)

@@ -83,6 +83,11 @@ def elsewhere(device_type: str, values: Any) -> bool:
     return bool(tensors) and all(device.type != device_type for device in devices)
 
 
+def not_on(device_type: str, values: Any) -> list[torch.Tensor]:
+    """The tensors in `values` and in their lists that are on other devices than those of type `device_type`."""
+    return [one for one in _placed(values) if isinstance(one, torch.Tensor) and one.device.type != device_type]
+
+
 def _placed(values: Any) -> Iterator[torch.Tensor | torch.device]:
     for value in values:
         if isinstance(value, torch.Tensor | torch.device):

@@ -93,7 +93,7 @@ def padded(
     policy = recomputing(policy)
     if not policy.plans:
         return None
-    left = tuple(min(spare, max(budget - need, 0) // 2) for need in needs(trace))
+    left = tuple(min(spare, max(budget - need, 0) // 2) for need in problem_of(trace).needed)
     request = _request(trace, policy, budget, addresses=False, spare=left)
     plans = [follow(replace(request, segmented=segmented)) for segmented in (False, True)]
     if hosting is not None:
@@ -117,13 +117,6 @@ def _cost(schedule: Schedule) -> float:
     return overhead if overhead is not None else math.inf
 
 
-def needs(trace: Trace) -> list[int]:
-    """For each op of a trace, in order, the bytes that are allocated while it runs, even if all else is evicted."""
-    problem = problem_of(trace)
-    held = (problem.at_least(op) for op in range(problem.n_ops))
-    return [problem.bytes_of(values) + inside for values, inside in zip(held, problem.inside, strict=True)]
-
-
 @dataclass(frozen=True)
 class Least:
     """A lower bound on the bytes of any schedule: `nbytes`, what the most demanding op, `op`, needs while it runs.
@@ -142,7 +135,7 @@ def least(trace: Trace) -> Least:
     In `held`, operands, results and temporaries without another role count as "of the op".
     """
     problem = problem_of(trace)
-    need = needs(trace)
+    need = problem.needed
     op = max(range(len(need)), key=need.__getitem__)
     storage = lower(trace, in_place=InPlace.COPY, pinning=Pinning.DECLARED, granule=1).storage.tolist()
     held: Counter[str] = Counter({_OF_THE_OP: problem.inside[op]})

@@ -38,8 +38,8 @@ class Writers:
 
     Contents are compared, from use to use and at the step's end, of storages whose addresses the program has asked for,
     and of those that were there when the step began; zeros are looked at when they are used first. Of all, the versions
-    are compared that PyTorch counts, which are those of ops on any thread. contents: gives those of a storage, as some
-    sums.
+    are compared that PyTorch counts, which are those of ops on any thread. Single numbers on the host that ops read are
+    compared at the step's end. contents: gives those of a storage, as some sums.
     """
 
     def __init__(self, contents: Callable[[torch.UntypedStorage], tuple[int, ...]]) -> None:
@@ -49,6 +49,7 @@ class Writers:
         self._zeros: set[int] = set()
         self._found: dict[int, _Found] = {}
         self._versions: dict[int, _Version] = {}  # after the latest use
+        self._elsewhere: list[tuple[Op, torch.Tensor, Any]] = []  # numbers on the host, and what they were
         self._others: set[int] = set()  # of these, what was something else before the present op
         self._written: set[Storage] = set()  # which the op that made them does not make
         self._changed: dict[Storage, float] = {}  # before which op, by its number
@@ -105,6 +106,17 @@ class Writers:
         if name.startswith(_ZEROS):
             self._zeros |= made.keys()
 
+    def read_elsewhere(self, op: Op, tensors: Iterable[torch.Tensor]) -> None:
+        """Note which tensors an op has read that are not on the device.
+
+        Single numbers are compared. Others may be buffers that are filled anew at any time, so the op is not run again.
+        """
+        for one in tensors:
+            if one.numel() == 1 and one.device.type == "cpu":
+                self._elsewhere.append((op, one, one.item()))
+            else:
+                never_again(op)
+
     def end(self, entry: Callable[[int], Storage | None]) -> None:
         """Look at what is left, as the step is over. entry: of a storage at an address."""
         there = [(storage, was) for alive, was in self._found.values() if (storage := alive()) is not None]
@@ -112,6 +124,9 @@ class Writers:
         kept = [(tensor, was) for _, latest, was in self._versions.values() if (tensor := latest()) is not None]
         others += [entry(tensor.untyped_storage()._cdata) for tensor, was in kept if _version(tensor) > was]
         self._changed.update((found, math.inf) for found in others if found is not None)
+        for op, number, was in self._elsewhere:
+            if number.item() != was:
+                never_again(op)
 
     def _version_of(self, storage: torch.UntypedStorage, unknown: int) -> int:
         """The version of a storage after its latest use, or `unknown`."""

@@ -4,9 +4,10 @@
 
 The programs are those of programs.toml; FOLDER has their checkouts, which are not in this repository (README.md). Each
 is run once as it is, and searched for remedies with 75 % of the memory that it took, until one with the same numbers or
-by the program's own options is found, or for 240 s of processor time from the verdict on, which two cores give in two
-minutes. Data sets and models are made here (made.py). Results go to experiments/expected/programs.csv; a program that
-has a row there is run again only if it is named. --page only writes the page's table.
+by the program's own options is found (with `same`, one with the same numbers), or for 240 s of processor time from the
+verdict on, which two cores give in two minutes. Data sets and models are made here (made.py). Results go to
+experiments/expected/programs.csv; a program that has a row there is run again only if it is named. --page only writes
+the page's table.
 """
 
 import csv
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from importlib import util
 from pathlib import Path
@@ -36,10 +38,10 @@ from experiments.common.pages import ROOT, write_section
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "expected" / "programs.csv"
 CARD, SHARE, SECONDS = "a100-40gb", 0.75, 240
-_EQUAL = 1e-5  #: relative: an optimizer counts its steps, in some bytes per parameter
+_EQUAL = 1e-4  #: relative: an optimizer counts its steps, in four bytes per tensor
 #: Of the table: what ran; the peak by kind, in bytes; remedies, and when they were found, in seconds of the processor.
 COLUMNS = (
-    *("program", "date", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
+    *("program", "date", "commit", "load", "outcome", "steps", "run_s", "peak_allocated", "peak_device"),
     *("parameters", "gradients", "optimizer_state", "other"),
     *("memory", "verdict_s", "same_s", "same", "own_s", "own", "kinds", "note"),
 )
@@ -109,7 +111,8 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
         return row
     memory = int(found["peak_device_bytes"] * SHARE) >> 20
     words = ["fit", "--json", "--time", "30m", "--gpu", CARD, "--memory", f"{memory}MiB", *steps]
-    text, said = _coopsim([*words, "--", *command], at, environment, search=True)
+    enough = ("same",) if program.get("same") else ("same", "own_s")
+    text, said = _coopsim([*words, "--", *command], at, environment, enough)
     row |= {"memory": memory << 20} | _times(said)
     if not text.strip():
         return row | {"note": f"fit: {said[-1].line.strip()}" if said else "fit: no output"}
@@ -158,11 +161,11 @@ def _times(said: list[Said]) -> dict[str, Any]:
 
 
 def _coopsim(
-    words: list[str], at: Path, environment: dict[str, str], *, search: bool = False
+    words: list[str], at: Path, environment: dict[str, str], enough: tuple[str, ...] = ()
 ) -> tuple[str, list[Said]]:
     """Run a command of coopsim; return its output, and when it said what.
 
-    A search is interrupted when a remedy with the same numbers or by own options is found, or SECONDS later.
+    A search is interrupted when one of the columns `enough` is known, or SECONDS after the verdict.
     """
     said: list[Said] = []
     with tempfile.TemporaryFile("w+") as out:
@@ -172,9 +175,9 @@ def _coopsim(
             for line in child.stderr:
                 said.append(Said(_processor_seconds(child.pid), line.rstrip()))
                 print(line, end="", file=sys.stderr)
-                if search and _is_enough(said):
+                if enough and _is_enough(said, enough):
                     child.send_signal(signal.SIGINT)
-                    search = False
+                    enough = ()
         out.seek(0)
         return out.read(), said
 
@@ -190,13 +193,10 @@ def _processor_seconds(process: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _is_enough(said: list[Said]) -> bool:
+def _is_enough(said: list[Said], enough: tuple[str, ...]) -> bool:
     found = _times(said)
-    return (
-        "same" in found
-        or "own_s" in found
-        or ("verdict_s" in found and said[-1].at - float(found["verdict_s"]) > SECONDS)
-    )
+    late = "verdict_s" in found and said[-1].at - float(found["verdict_s"]) > SECONDS
+    return late or any(column in found for column in enough)
 
 
 def table(rows: Mapping[str, Mapping[str, str]]) -> str:
@@ -218,20 +218,23 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
         same = f"{row['same']} after {row['same_s']} s" if row["same"] else "" if row["own"] else none
         peak = human(int(row["peak_allocated"]))
         lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {own} | {same} |")
-    return "\n".join(lines)
+    count = Counter(row["commit"] or "earlier ones" for row in rows.values() if row["outcome"] != "not run")
+    made = ", ".join(f"{commit} ({n})" for commit, n in count.most_common())
+    return "\n".join([*lines, "", f"Rows by the commit that made them: {made}."])
 
 
 def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:
     """Return whether parameters and optimizer state have as many bytes as arithmetic says, or how far they are off."""
     if "parameters" not in program:
         return "not known"
-    per_parameter = {"parameters": program.get("bytes", 4), "optimizer_state": program["optimizer"]}
-    count = {
-        "parameters": program["parameters"],
-        "optimizer_state": program["parameters"] - program.get("untrained", 0),
+    count = program["parameters"]
+    expected = {
+        "parameters": program.get("parameter_bytes", count * program.get("bytes", 4)),
+        "optimizer_state": program.get(
+            "optimizer_bytes", (count - program.get("untrained", 0)) * program.get("optimizer", 0)
+        ),
     }
-    found = {kind: int(row[kind]) / count[kind] for kind in per_parameter}
-    off = [found[kind] / expected - 1 for kind, expected in per_parameter.items() if expected]
+    off = [int(row[kind]) / nbytes - 1 for kind, nbytes in expected.items() if nbytes]
     return "equal" if all(abs(part) < _EQUAL for part in off) else ", ".join(f"{part:+.1%}" for part in off)
 
 
@@ -267,13 +270,16 @@ def main(words: list[str] | None = None) -> int:
     if args.checkouts is None or not args.checkouts.is_dir():
         print(f"skipped: --checkouts FOLDER has the checkouts of {len(listed)} programs, which are not kept here")
         return 0
+    asked = ["git", "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
     signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup has it ignored, also in what is started here
     for name in args.names or [name for name in listed if name not in rows]:
         note(f"--- {name}")
         found = measure(listed[name], args.checkouts.absolute())
+        rows = dict(known())  # another process may run others
         if found["outcome"] != "not run" or name not in rows:
             today = datetime.datetime.now(datetime.UTC).date().isoformat()
-            rows[name] = dict.fromkeys(COLUMNS, "") | {"program": name, "date": today} | found
+            rows[name] = dict.fromkeys(COLUMNS, "") | {"program": name, "date": today, "commit": commit} | found
         note(f"{name}: {found['outcome']} {found.get('note', '')}")
         keep(rows)
     return 0

@@ -248,7 +248,7 @@ def test_lines_that_fail_are_no_remedy(tmp_path: Path) -> None:
     wrong = replace(everything, after_model=("policy.no_such()",))
     assert verified(case, wrong) is None
     assert "no_such" in case.failure(wrong)
-    assert case.trials.copies is True
+    assert case.trials.copies == [True]
 
 
 def test_a_copy_of_a_script_has_what_lies_beside_it(tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ TOPICS = {
     BATCH: (
         *("--batch-size", "--train.micro_batch_size", "--batch_size=", "--per_device_train_batch_size"),
         *("--micro-batch-size", "--training.local_batch_size", "--train_batch_size", "--bs"),
+        *("--batchSize", "--trainBatchSize", "batch=", "--training.num-tokens-per-microbatch-per-dp-rank"),
     ),
-    GLOBAL_BATCH: ("--train.global_batch_size", "--global-batch-size"),
+    GLOBAL_BATCH: ("--train.global_batch_size", "--global-batch-size", "--num-tokens-per-train-step"),
     TIMES: (
         *("--grad-accum-steps", "--gradient_accumulation_steps=", "--accum-freq", "--accumulate_grad_batches"),
         *("--accum_iter", "--update-freq", "--gradient-accumulation-steps"),
@@ -53,6 +54,7 @@ TOPICS = {
 OTHERS = (
     *("--eval-batch-size", "--per_device_eval_batch_size", "--val_batch_size", "--checkpoint-hist", "--no-compile"),
     *("--resume-from-checkpoint", "--save_checkpoint", "--no-grad-checkpointing", "--num-batches", "--opt-eps"),
+    *("--testBatchSize", "--batchNorm"),
     *("--checkpointing_steps", "--batch-split", "--gradient_clip", "--compile-mode", "--warmup_steps"),
 )
 
@@ -76,7 +78,9 @@ def test_what_an_option_speaks_of(topic: Any) -> None:
         ([("--train.global_batch_size", 64), ("--train.micro_batch_size", 8)], "--train.micro_batch_size 4"),
         ([("--global-batch-size", None), ("--micro-batch-size", 8)], "--micro-batch-size 4 --global-batch-size 8"),
         ([("--eval-batch-size", 16), ("--train-batch-size", 8), ("--accum", None)], "--train-batch-size 4 --accum 2"),
-        ([("--batch-size", 8)], None),
+        ([("--batch-size", 8)], "--batch-size 4"),
+        ([("--accum", None)], "--accum 2"),
+        ([("--epochs", 8)], None),
     ],
 )  # fmt: skip
 def test_a_batch_is_divided_by_options(options: list[tuple[str, Any]], command: str | None) -> None:
@@ -168,13 +172,24 @@ app = typer.Typer()
 def train(batch_size: int = 8, grad_checkpointing: bool = False, opt: str = "adamw"): pass
 app(WORDS, standalone_mode=False)
 ''',
+    "words": '''
+import sys
+from types import SimpleNamespace
+class Settings:
+    pass
+default, changed = Settings(), Settings()
+default.train = SimpleNamespace(batch_size=8, grad_checkpointing=False, opt="adamw", data="sets/x.yaml")
+changed.train = SimpleNamespace(**vars(default.train) | {"batch_size": 16})
+sys.argv[1:] = ["train", "--train.batch_size=16", "--train.data=x.yaml"]
+watch._see_words()
+''',
 }
 found, watch = {}, arguments.Arguments()
 for kind, head in HEADS.items():
     watch._found.clear()
     words = ["--batch_size" if kind in ("hf", "jsonargparse") else "--batch-size", "16"]
     try:
-        exec(head, {"WORDS": words, "__name__": "job"})
+        exec(head, {"WORDS": words, "watch": watch, "__name__": "job"})
     except ModuleNotFoundError as e:
         found[kind] = str(e)
     else:
@@ -193,6 +208,7 @@ def test_options_are_read_from_parsers_of_every_kind(on_phantom: Runner) -> None
         assert options["batch_size"].value == 16, kind
         assert options["grad_checkpointing"].value is False, kind
         assert options["grad_checkpointing"].is_switch
+        assert kind != "words" or options["batch_size"].names == ("--train.batch_size=",)
         assert options["opt"].value == "adamw"
         assert "bf16" not in options or options["bf16"].is_switch
         if kind in ("argparse", "click"):
@@ -234,6 +250,15 @@ def test_switches_that_are_off_are_turned_on() -> None:
     ]
     assert [one.command[3:] for one in switches.half(own)] == [("--bf16", "True"), ("--dtype=bfloat16",)]
     assert [one.lines for one in switches.compiled(own)] == [("python train.py --lr 1 --compile",)]
+
+
+def test_buckets_become_smaller_where_they_take_memory() -> None:
+    """DeepSpeed's, in a file that the command names, are of a gigabyte by default."""
+    own = bench(Option(("zero.reduce_bucket_size",), 500_000_000, file="zero3.json"), Option(("--bucket-cap-mb",), 25))
+    assert list(switches.buckets(own)) == []
+    own.survey.report.peak_by_kind["buckets"] = 1 << 30
+    rows = ("python train.py --lr 1 --bucket-cap-mb 2", "zero.reduce_bucket_size: 50000000  # in zero3.json")
+    assert tuple(line for one in switches.buckets(own) for line in one.lines) == rows
 
 
 def test_an_optimizer_that_is_not_installed_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

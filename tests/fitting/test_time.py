@@ -90,11 +90,13 @@ def test_a_part_of_the_trials_ends_apart_or_with_all() -> None:
     tried = Trials(Script(("a.py",), card="t4"), Runs(lambda _: None))
     with tried.apart(math.inf) as part, tried.apart(math.inf) as other:
         part.notes.append("said")
+        part.copies.append(False)
         part.stop()
         assert part.stopped
         assert not tried.stopped
         assert part.run("one", Changes()) is None
         assert tried.notes == ["said"]
+        assert tried.copies == [False]
         tried.stop()
         assert other.stopped
     assert tried.parts == []

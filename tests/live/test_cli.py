@@ -101,6 +101,15 @@ def test_in_a_budget_below_the_least_steps_go_by_way_of_the_host() -> None:
     assert "no plan         aten._foreach_sqrt.default takes 57" in done.stdout
 
 
+def test_a_program_that_ends_before_its_plan_is_made_says_so(tmp_path: Path) -> None:
+    text = "import torch\nmodel = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])\n"
+    step = "model(torch.randn(512, 64)).sum().backward()\noptimizer.step()\n"
+    text += "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + 2 * step
+    found = trained(tmp_path, text, "--memory", "80%")
+    wanted = 2, 0, "its plan was made when the last step was over"
+    assert (found["steps"], found["planned_steps"], found["unplanned"]) == wanted
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("child")
 def test_compiled_programs_are_refused() -> None:

@@ -130,6 +130,32 @@ def test_an_op_whose_result_lies_where_zeros_have_lain_may_run_again(child: Runn
     assert child(REUSED) == [["aten.zeros.default"], []]
 
 
+ELSEWHERE = """
+import torch
+import coopsim.live
+batch, fixed, counted = torch.zeros(64, 64), torch.tensor(2.0), torch.tensor(1.0)
+weight = torch.ones(64, 64, device="cuda", requires_grad=True)
+budget = coopsim.live.Budget("1GiB")
+with budget.step():
+    x = batch.to("cuda")
+    batch.add_(1)  # the next one
+    h = (x * weight).exp()
+    (h * fixed - counted)[torch.arange(8)].sum().backward()
+    counted.add_(1)
+    torch.zeros(64, 64).copy_(h.detach())
+trace = budget.session.known.last.trace
+answer([[str(name) for name, peers in zip(trace.name, trace.peers) if peers], "aten.copy_.default" in trace.name])
+"""
+
+
+def test_what_reads_a_buffer_on_the_host_is_not_run_again(child: Runner) -> None:
+    """It may be filled with the next batch. A number there is compared. What is copied to such a buffer is needed."""
+    never = ["aten._to_copy.default", "aten.sub.Tensor", "aten.index.Tensor", "aten.index_put.default"]
+    found, copied = child(ELSEWHERE)
+    assert [name for name in found if name in never or name == "aten.mul.Tensor"] == never
+    assert copied
+
+
 KNOWN = """
 import torch
 import coopsim.live

@@ -30,6 +30,18 @@ cycle(1 << 18)
 gc.set_threshold(10, 1, 1)  # the collector runs by itself, of whatever generation
 kept = [[] for _ in range(100)]
 x = torch.ones(1 << 20, device="cuda")
+del x
+gc.set_threshold(700, 10, 10)
+
+weights = [torch.ones(8, device="cuda", requires_grad=True) for _ in range(4)]
+optimizer = torch.optim.SGD(weights)
+seen = []
+for _ in range(9):
+    sum(weight.sum() for weight in weights).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    seen.append(sum(type(one).__name__ == "Storage" for one in gc.get_objects()))
+assert seen[-1] == seen[-5], seen  # more of them would have the collector run sooner than without coopsim
 """
 
 

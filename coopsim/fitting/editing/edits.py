@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coopsim.base.types import CoopsimError
-from coopsim.fitting.editing import loops, source
+from coopsim.fitting.editing import loops, settings, source
 from coopsim.fitting.editing import texts as sources
 
 
@@ -22,7 +22,8 @@ class Edit:
     arguments: (name, position, new value); position -1 for keywords only; {} in the value stands for the old one.
     dropped: arguments to remove. function: the function to call instead, "" for the same. imports: a line to insert
     before the statement. times: the number of batches whose gradients the loop is to add up. after: the text of a
-    statement; the edit inserts the line `inserted` after it, with its indentation, and does nothing else.
+    statement; the edit inserts the line `inserted` after it, with its indentation, and does nothing else. setting: the
+    name and value of a setting that the file has (settings.py).
     """
 
     file: str
@@ -35,6 +36,7 @@ class Edit:
     times: int = 1
     after: str = ""
     inserted: str = ""
+    setting: tuple[str, str] | None = None
 
 
 def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
@@ -44,12 +46,15 @@ def apply(edits: Sequence[Edit], texts: dict[str, str]) -> None:
     """
     for edit in sorted(dict.fromkeys(edits), key=lambda one: (one.times > 1, bool(one.after))):
         text = texts.get(edit.file) or sources.read(edit.file)
-        if edit.times > 1:
+        if edit.setting:
+            new = settings.changed(edit.file, text, *edit.setting)
+        elif edit.times > 1:
             new = loops.adding_up(text, edit.times)
         else:
             new = source.inserted(text, edit.after, edit.inserted) if edit.after else _changed(text, edit)
         if not new:
             what = f"make the {edit.name}" if edit.name else "have a loop whose lines are certain"
+            what = f"set {edit.setting[0]}" if edit.setting else what
             raise CoopsimError(f"no patch: {Path(edit.file).name or 'the script'} does not {what} in one certain place")
         texts[edit.file] = new
 

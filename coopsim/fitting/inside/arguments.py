@@ -1,23 +1,24 @@
 """Watch the program's own parsers of arguments: which options there are, and what they are in this run.
 
 Those of argparse, and so of what is built on it (jsonargparse, tyro, Hugging Face's HfArgumentParser, simple_parsing),
-those of click and typer, settings of Hydra, those of OmegaConf that words `name=value` change (torchtune), and globals
-of the main module that a file of the user's sets by words `--name=value`.
+those of click and typer, settings of Hydra, those of OmegaConf that words `name=value` change (torchtune), and without
+a parser, what such words set (words.py).
 """
 
-import ast
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch.optim import optimizer as hooks
+
+from coopsim.fitting.inside import words
+from coopsim.fitting.inside.words import PLAIN
 from coopsim.record.observe.private import hooked
 from coopsim.run.probes.imports import after_import
 
-_PLAIN = (bool, int, float, str, type(None))
 _MOST = 500  #: options, as of the largest programs
 
 
@@ -33,6 +34,7 @@ class Arguments:
             after_import(name, self._see_click)
         after_import("omegaconf.omegaconf", self._see_omegaconf)
         after_import("hydra.core.utils", self._see_hydra)
+        self._step = hooks.register_optimizer_step_pre_hook(self._see_words)
 
     def _see_argparse(self, module: ModuleType) -> None:
         kind = module.ArgumentParser
@@ -53,7 +55,7 @@ class Arguments:
                 for one in parser.args:
                     takes = "no" if one.lowered.action in ("store_true", "boolean_optional_action") else "a"
                     said = _of_words(values.get(one.get_output_key()))
-                    value = said if said is not None and isinstance(said, _PLAIN) else one.field.default
+                    value = said if said is not None and isinstance(said, PLAIN) else one.field.default
                     self._add(list(one.lowered.name_or_flags), value, takes, one.lowered.choices)
             return make(function, parser, default, values, *args, **kwargs)
 
@@ -71,15 +73,15 @@ class Arguments:
 
     def _see_omegaconf(self, module: ModuleType) -> None:
         kind = module.OmegaConf
-        words: list[Any] = []  # what has been made of words
+        of: list[Any] = []  # what has been made of words
 
         def made(of_words: Any, *args: Any, **kwargs: Any) -> Any:
-            words.append(of_words(*args, **kwargs))
-            return words[-1]
+            of.append(of_words(*args, **kwargs))
+            return of[-1]
 
         def merged(merge: Any, *configs: Any) -> Any:
             result = merge(*configs)
-            if any(one is config for one in words for config in configs):
+            if any(one is config for one in of for config in configs):
                 self._add_settings(result)
             return result
 
@@ -93,35 +95,33 @@ class Arguments:
 
         module.run_job = hooked(module.run_job, runs)  # type: ignore[attr-defined]
 
+    def _see_words(self, *_: Any) -> None:
+        """At the first step, when the program still has its settings."""
+        self._step.remove()
+        if not self._found:
+            for name, value in words.settings(sys.argv[1:]).items():
+                self._add([name], value, "a", ())
+
     def _add_settings(self, config: Any) -> None:
         """Add what an OmegaConf has, as words `name=value`; Hydra's own are left out."""
         found = sys.modules["omegaconf"].OmegaConf.to_container(config)
-        for name, value in _leaves({key: value for key, value in found.items() if key != "hydra"}):
+        for name, value in words.leaves({key: value for key, value in found.items() if key != "hydra"}):
             self._add([f"{name}="], value, "a", ())
 
     def _add(self, names: list[str], value: Any, takes: str, choices: Any) -> None:
         value = getattr(value, "value", value)  # of an enum
-        if not names or not isinstance(value, _PLAIN) or len(self._found) >= _MOST:
+        if not names or not isinstance(value, PLAIN) or len(self._found) >= _MOST:
             return
         plain = (getattr(one, "value", one) for one in itertools.islice(choices or (), 100))  # of enums, too
-        said = [str(one) for one in plain if isinstance(one, _PLAIN)]
+        said = [str(one) for one in plain if isinstance(one, PLAIN)]
         self._found[max(names, key=len)] = {"names": list(names), "value": value, "takes": takes, "choices": said}
 
     def found(self) -> list[dict[str, Any]]:
         """Return the options for the report, in the form of options.Option."""
         if not self._found:
-            for name, value in _globals(Path(self._main)).items():
-                self._add([f"--{name}="], value, "a", ())
+            for name, value in words.of_main_module(Path(self._main)).items():
+                self._add([name], value, "a", ())
         return list(self._found.values())
-
-
-def _leaves(config: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested dicts with their names, joined by dots."""
-    if isinstance(config, dict):
-        for name, value in config.items():
-            yield from _leaves(value, f"{path}.{name}" if path else str(name))
-    else:
-        yield path, config
 
 
 def _of_words(said: Any) -> Any:
@@ -135,24 +135,3 @@ def _value(namespace: Any, dest: str) -> Any:
     for name in [dest] if hasattr(namespace, dest) else dest.split("."):
         namespace = getattr(namespace, name, None)
     return namespace
-
-
-def _globals(file: Path) -> dict[str, Any]:
-    """Return the main module's globals of plain values, if its file, or one that it executes, sets them by sys.argv."""
-    if file.suffix != ".py" or not file.is_file():
-        return {}
-    try:
-        text = file.read_text(encoding="utf-8")
-        calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call) and ast.unparse(n.func) == "exec"]
-    except (SyntaxError, ValueError, OSError):
-        return {}
-    named = [str(n.value) for call in calls for n in ast.walk(call) if isinstance(n, ast.Constant)]
-    executed = [file.parent / name for name in named if name.endswith(".py")]
-    sources = [text, *(path.read_text(encoding="utf-8", errors="replace") for path in executed if path.is_file())]
-    if not any("sys.argv" in source and "globals()" in source for source in sources):
-        return {}
-    return {
-        name: value
-        for name, value in vars(sys.modules["__main__"]).items()
-        if name[:1] != "_" and isinstance(value, _PLAIN[:4])
-    }

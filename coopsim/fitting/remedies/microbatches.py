@@ -9,7 +9,7 @@ from coopsim.fitting.changes import Changes
 from coopsim.fitting.editing import edits as edit
 from coopsim.fitting.editing.edits import Edit
 from coopsim.fitting.options import BatchOptions
-from coopsim.fitting.remedy import Remedy
+from coopsim.fitting.remedy import Remedy, with_options
 
 
 def propose(bench: Bench, batch: Batch) -> None:
@@ -28,7 +28,7 @@ def largest(bench: Bench, batch: Batch, base: Remedy | None = None) -> Remedy | 
     parts = batch.parts()
     failing, fitting, best = -1, len(parts), None  # indices of `parts`, which descend
     failures: list[str] = []
-    at, stride = 0 if base else _may_suffice(bench, batch), 1
+    at, stride = 0 if base else may_suffice(bench, batch), 1
     while fitting - failing > 1:
         wanted = proposal(bench, batch, parts[at])
         outcome = bench.tried(base.with_(wanted) if base else wanted)
@@ -45,7 +45,7 @@ def largest(bench: Bench, batch: Batch, base: Remedy | None = None) -> Remedy | 
     return best
 
 
-def _may_suffice(bench: Bench, batch: Batch) -> int:
+def may_suffice(bench: Bench, batch: Batch) -> int:
     """Return the index of the largest part that may suffice, if activations are in proportion to it; 0 if none may."""
     activations = bench.survey.activation_bytes
     saved = [activations * (1 - part / batch.wanted) for part in batch.parts()]
@@ -65,15 +65,16 @@ def proposal(bench: Bench, batch: Batch, part: int) -> Remedy:
     times, given = batch.wanted // part, batch.given or bench.survey.given
     text = f"batches of {part}, {times} per step (numbers change)"
     start = batch.template or bench.script.command
-    if (options := _options(bench, batch, given)) is not None:
+    options = _options(bench, batch, given)
+    if options is not None and options.adds_up:
         text = f"batches of {part}, {times} per step, by options of the program (numbers change)"
         command = options.command(batch.command(part) if batch.template else start, times, part * (not batch.template))
         changes = Changes(printed=(f"batches of {part}",))
         remedy = bench.proposal("micro-batches", text, (), changes, same=False, command=command)
-        return replace(remedy, lines=(remedy.typed,), options=options.values(times, part * (not batch.template)))
-    if batch.given is None:
-        command, edits = batch.command(part), given.adding_up(times)
-        changes = Changes(accumulate=times)
+        return with_options(remedy, options.values(times, part * (not batch.template)))
+    if batch.given is None or options is not None:
+        command = batch.command(part) if options is None else options.command(start, times, part)
+        edits, changes = given.adding_up(times), Changes(accumulate=times)
     else:
         command, edits = start, given.edits(times)
         itself = given.arguments is not None or given.adds_up is not None
@@ -91,10 +92,12 @@ def _options(bench: Bench, batch: Batch, given: Given) -> BatchOptions | None:
     known.
     """
     options = given.options
-    unset = options is not None and options.whole is not None and int(options.whole.value or 0) < 1
-    if unset and bench.survey.report.ranks:
+    if options is None or (options.is_unset and bench.survey.report.ranks):
         return None
-    return options if options is not None and (batch.template or options.wanted is not None) else None
+    if options.adds_up and batch.template:
+        return options
+    in_file = not options.adds_up and options.batch is not None and bool(options.batch.file)
+    return None if batch.template or in_file or options.wanted is None else options
 
 
 def _by_hand(bench: Bench, given: Given, edits: tuple[Edit, ...], times: int) -> tuple[str, ...]:

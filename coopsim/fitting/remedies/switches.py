@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator
 from importlib import util
+from pathlib import Path
 
+from coopsim.fitting.batch import Batch
 from coopsim.fitting.bench import Bench
-from coopsim.fitting.options import CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
-from coopsim.fitting.remedies import checkpointing
+from coopsim.fitting.options import BUCKETS, CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
+from coopsim.fitting.remedies import checkpointing, microbatches
 from coopsim.fitting.remedy import Remedy
 
 _HALF = ("bf16", "bfloat16", "bf16-mixed", "amp_bf16", "bf16-true")
 _OF_HALF = re.compile("16|half|amp|auto_?cast|mixed")  #: what a switch is called; not preserve_input_precision
+_FEWER = 10  #: a bucket becomes so many times smaller
 _LESS_STATE = {"adamw_8bit": 0.75, "adamw8bit": 0.75, "adam8bit": 0.75, "adafactor": 1.0}
 
 
@@ -21,6 +24,19 @@ def recompute(bench: Bench) -> Iterator[Remedy]:
     for option in about(bench.survey.options, CHECKPOINTING):
         for value in _turned_on(option, ("full", "block", "selective")):
             yield _proposal(bench, "checkpointing", option, value, same=same)
+
+
+def smaller(bench: Bench) -> Iterator[Remedy]:
+    """Yield smaller batches, not tried yet, the largest that may suffice first, where no option adds up gradients.
+
+    Also where the program computes the batch of all micro-batches itself: what it is then, is not known.
+    """
+    options = bench.survey.given.options
+    if options is None or options.batch is None or options.keeps_the_sum:
+        return
+    batch = Batch((), int(options.batch.value or 0))
+    for part in batch.parts()[microbatches.may_suffice(bench, batch) :]:
+        yield _proposal(bench, "batch", options.batch, str(part), text="trains with smaller batches (numbers change)")
 
 
 def half(bench: Bench) -> Iterator[Remedy]:
@@ -62,6 +78,15 @@ def _as_spelled(value: str, name: str) -> str:
     return f"{path}{dot}{name.capitalize() if last[:1].isupper() else name}"
 
 
+def buckets(bench: Bench) -> Iterator[Remedy]:
+    """Yield gradients reduced in buckets of a tenth, not tried yet, where buckets take memory at the peak."""
+    if bench.survey.report.peak_by_kind.get("buckets"):
+        for option in about(bench.survey.options, BUCKETS):
+            if type(option.value) is int and option.value >= _FEWER:
+                text = "reduces gradients in smaller buckets, which may change last bits"
+                yield _proposal(bench, "settings", option, str(option.value // _FEWER), text=text)
+
+
 def compiled(bench: Bench) -> Iterator[Remedy]:
     """Yield compilation, not tried yet, of a script that compiles nothing."""
     if not bench.survey.report.compiled_graphs:
@@ -90,5 +115,6 @@ def _turned_on(option: Option, wanted: tuple[str, ...]) -> list[str]:
 
 def _proposal(bench: Bench, kind: str, option: Option, value: str, *, text: str = "", same: bool = False) -> Remedy:
     said = option.shown.rstrip("=") + ("" if option.is_switch else f" {value}")
+    said += f" in {Path(option.file).name}" if option.file else ""
     about_it = text or ("recomputes" if same else "recomputes, which may change last bits")
     return bench.by_option(kind, f"{said} of the program: {about_it}", option, value, same=same)

@@ -1,7 +1,7 @@
 """The order in which kinds of remedy are tried: cheap ones first, by what each promises to gain for its time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from coopsim.fitting.remedies import (
     switches,
     unused,
 )
+from coopsim.fitting.remedy import Remedy
 
 _CHEAP = 3  #: runs; kinds that take more come after all others
 _OF_LIVE = 1 / 3  #: the share of the time that live gets at most
@@ -31,7 +32,7 @@ class RemedyKind:
     """A kind of remedy. saves_bytes: the most that it may save of the script's need; runs: how many trying it takes.
 
     A run is the time of one of the unchanged script. `propose` tries it. own: whether it is an option of the program.
-    of_time: the share of the search's time that it gets at most.
+    same: whether it may keep the same numbers. of_time: the share of the search's time that it gets at most.
     """
 
     name: str
@@ -39,6 +40,7 @@ class RemedyKind:
     saves_bytes: float
     runs: float
     own: bool = False
+    same: bool = False
     of_time: float = math.inf
 
 
@@ -46,18 +48,23 @@ def by_gain(kinds: list[RemedyKind], over_bytes: int) -> list[RemedyKind]:
     """Return the kinds by the share of `over_bytes` that they may save, per run; equal ones in the given order.
 
     Saving more than that gains nothing more. Those that take few runs come before those that take many, among these
-    those that may save all of it before those that cannot, and then options of the program before other kinds.
+    those that may save all of it before those that cannot, then options of the program before other kinds, and then
+    what keeps the same numbers before what changes them.
 
     >>> sizes = (("a", 9, 3), ("b", 5, 1), ("c", 20, 2), ("live", 90, 6))
     >>> [kind.name for kind in by_gain([RemedyKind(name, print, saves, runs) for name, saves, runs in sizes], 9)]
     ['c', 'a', 'b', 'live']
     """
 
-    def gain(kind: RemedyKind) -> tuple[bool, bool, bool, float]:
+    def gain(kind: RemedyKind) -> tuple[bool, bool, bool, bool, float]:
         share = kind.saves_bytes / max(over_bytes, 1)
-        return kind.runs <= _CHEAP, share >= 1, kind.own, min(share, 1) / kind.runs
+        return kind.runs <= _CHEAP, share >= 1, kind.own, kind.same, min(share, 1) / kind.runs
 
     return sorted(kinds, key=gain, reverse=True)
+
+
+def _first(of_kind: Callable[[Bench], Iterable[Remedy]]) -> Callable[[Bench], object]:
+    return lambda bench: bench.first_of(of_kind(bench))
 
 
 def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKind]:
@@ -78,28 +85,32 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     of_fsdp += held.get("gradients", 0) * bool(survey.deferred)
     # After all blocks by an argument, fewer blocks are another row of the same kind.
     by_argument = bool(levels) and checkpointing.by_arguments(bench, levels[0]) is not None
-    whole = RemedyKind("checkpointing", checkpointing.propose_whole, kept, runs=1)
-    fewest = RemedyKind("checkpointing", checkpointing.propose, kept, runs=4 if by_argument else 3)
-    keeping = RemedyKind("selective checkpointing", selective.propose, kept, runs=4)
+    whole = RemedyKind("checkpointing", checkpointing.propose_whole, kept, runs=1, same=True)
+    fewest = RemedyKind("checkpointing", checkpointing.propose, kept, 4 if by_argument else 3, same=True)
+    keeping = RemedyKind("selective checkpointing", selective.propose, kept, runs=4, same=True)
     blocks = [whole, fewest, keeping]
     if together:
         chain = tuple(one.propose for one in blocks)
         blocks = [RemedyKind("checkpointing", lambda bench: [propose(bench) for propose in chain], kept, runs=1)]
-    by_options = bench.survey.given.options is not None
+    by_options = survey.given.options is not None and survey.given.options.adds_up
     in_parts = [] if batch is None else [partial(microbatches.propose, batch=batch)]
+    smaller = RemedyKind("batch", _first(switches.smaller), activations, 1, own=True)
     return [
-        RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1),
-        RemedyKind("the allocator", settings.propose_allocator, everything, runs=1),  # tried only if a replay suffices
-        RemedyKind("checkpointing", lambda bench: bench.first_of(switches.recompute(bench)), kept, 1, own=True),
+        RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1, same=True),
+        # The allocator's are tried only if a replay suffices.
+        RemedyKind("the allocator", settings.propose_allocator, everything, 1, same=True),
+        RemedyKind("checkpointing", _first(switches.recompute), kept, 1, own=True, same=True),
         *blocks[:2],
+        *([] if bench.first or (batch and batch.template) else [smaller]),  # which card does this batch need?
         *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
-        RemedyKind("precision", lambda bench: bench.first_of(switches.half(bench)), activations / 2, 1, own=True),
-        RemedyKind("optimizer", lambda bench: bench.first_of(switches.optimizer(bench)), states, 1, own=True),
+        RemedyKind("precision", _first(switches.half), activations / 2, 1, own=True),
+        RemedyKind("optimizer", _first(switches.optimizer), states, 1, own=True),
+        RemedyKind("settings", _first(switches.buckets), held.get("buckets", 0), 1, own=True),
         RemedyKind("precision", precision.propose, activations / 2, runs=1),
         RemedyKind("settings", settings.propose_others, max(2 * logits, parameters), runs=1),
-        RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2),
+        RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2, same=True),
         RemedyKind("compiled", compiled.propose, activations, runs=3),
-        RemedyKind("compiled", lambda bench: bench.first_of(switches.compiled(bench)), activations / 2, runs=3),
+        RemedyKind("compiled", _first(switches.compiled), activations / 2, runs=3),
         RemedyKind("optimizer", optimizers.propose, states, runs=1),
         RemedyKind("loss", loss.propose, loss.FUSED * logits, runs=1),
         *blocks[2:],

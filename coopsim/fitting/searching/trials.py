@@ -48,7 +48,7 @@ class Trials:
     requests: Path | None = None  #: the file of the requests of the unchanged script (run/probes/requests.py)
     reports: dict[Changes, Report] = field(default_factory=dict)  #: the last report of a run with changes
     on_found: Callable[[Remedy], None] = lambda _: None  #: called with each remedy that is found
-    copies: bool | None = None  #: whether a copy of the script runs; None: not tried yet
+    copies: list[bool] = field(default_factory=list)  #: whether a copy of the script runs; []: not tried yet
     parts: list["Trials"] = field(default_factory=list)  #: which stop with these
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -110,7 +110,7 @@ class Trials:
             needs = self.needs(report, requests, server=server)
             more = "more than " if report.outcome == "oom" or report.host_ran_out else ""
             ended(f"needs {more}{human(needs)}, the card has {human(self.script.total_bytes)}")
-        return read(report, needs)
+        return read(report, needs, script.command)
 
     def needs(
         self, report: Report, requests: Path, changes: Changes | None = None, *, server: Server | None = None
@@ -215,9 +215,8 @@ class Trials:
     def verify(self, remedy: Remedy, survey: Survey) -> Remedy | None:
         """Run a remedy, and add it to `found` with its peak and time; None if it does not fit or the script fails.
 
-        A copy of the script with the remedy's lines is run. If that is not possible, the script is run with the changes
-        that stand for them (Changes.stand_in), and the remedy's `stand_in` says why. `survey` is that of the unchanged
-        script, with which times are compared.
+        A copy of the script with the remedy's lines is run, or else the script with the changes that stand for them
+        (Changes.stand_in), and the remedy's `stand_in` says why. `survey`: with which times are compared.
         """
         ran = remedy.changes.stand_in
         texts, why = self._texts(remedy, survey)
@@ -244,7 +243,7 @@ class Trials:
             texts = patched(remedy, survey)
         except CoopsimError as e:
             return {}, str(e).removeprefix("no patch: ")
-        if texts and self.copies is False:
+        if texts and self.copies == [False]:
             return {}, _NO_COPY
         if texts and not can_copy(remedy.command, texts):
             return {}, "the command names no script that could be copied"
@@ -252,11 +251,13 @@ class Trials:
 
     def _runs_as_a_copy(self, command: tuple[str, ...]) -> bool:
         """Return whether an unchanged copy of the script runs; found out by the first call, and kept in `copies`."""
-        if self.copies is None and not self.stopped:
+        if not self.copies and not self.stopped:
             what = "a copy of the script as it is, with memory enough"
             asked = Changes(hold_gradients=True)  # changes that no other run has, as a key of `failed`
-            self.copies = self.run(what, asked, command=command, memory_bytes=SURELY_ENOUGH, texts={}) is not None
-        return self.copies is not False
+            report = self.run(what, asked, command=command, memory_bytes=SURELY_ENOUGH, texts={})
+            if not self.is_over():
+                self.copies[:] = [report is not None]
+        return self.copies != [False]
 
     def _fitting(self, remedy: Remedy, ran: Changes, texts: Mapping[str, str] | None = None) -> Report | None:
         """Run a remedy and return the report if it fits, else None.

@@ -67,7 +67,7 @@ class Ledger:
         self._count = 0
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
-        """Return the storage of a tensor, entering it at first sight; None if it has no bytes, or no storage.
+        """Return the storage of a tensor, entering it at first sight; None if it has no bytes, or no memory.
 
         If it was resized since it was last seen, the old Storage counts as freed, and a new one is returned.
         """
@@ -82,7 +82,7 @@ class Ledger:
         key, nbytes = untyped._cdata, untyped.nbytes()
         slot = self._slots.get(key)
         if slot is None:
-            if not nbytes:
+            if not nbytes or not address(untyped):  # as that of a wrapper subclass
                 return None
             slot = self._slots[key] = _Slot()
             weakref.finalize(untyped, self._gone, key, slot).atexit = False

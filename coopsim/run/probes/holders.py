@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.native import memory
 from coopsim.run.probes.places import changed_at, is_own
 from coopsim.run.records_memory import Holder
@@ -78,9 +79,9 @@ class Holders:
         counts: dict[str, _Count] = {}
         for path, tensor in named_tensors():
             count = counts.setdefault(path.name, _Count(path.kind, path.file))
-            if tensor.layout is torch.strided and tensor.is_cuda:
-                _, nbytes = memory(tensor)
-                storage = self._ledger.of(tensor)
+            for part in tensors(tensor):
+                _, nbytes = memory(part)
+                storage = self._ledger.of(part)
                 count.own_bytes += nbytes
                 if storage is not None and storage.serial in kept:
                     count.tensors += 1

@@ -12,6 +12,7 @@ from typing import Any
 
 from coopsim.base.types import MIB, Role
 from coopsim.record.observe import roles
+from coopsim.record.observe.effects import tensors
 from coopsim.record.observe.storages import Storage
 from coopsim.run.probes import holders
 from coopsim.run.probes.calls import Calls, Phase
@@ -156,7 +157,8 @@ def _groups(unused: dict[int, Storage], ledger: Any) -> list[_Group]:
     """
     names: dict[str, _Group] = {}
     seen: set[int] = set()
-    for path, tensor in holders.named_tensors():
+    named = ((path, part) for path, tensor in holders.named_tensors() for part in tensors(tensor))
+    for path, tensor in named:
         storage = ledger.of(tensor) if tensor.is_cuda else None
         if storage is None or storage.serial in seen:
             continue

@@ -148,6 +148,7 @@ class Kinds(Probe):
                 storage.kind = storage.kind or kind
 
     def _steps(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._ledger.catch_up()  # objects of freed gradients would have Python's collector run sooner
         self._made_in_steps.append(self._ledger.newest)
         for group in getattr(optimizer, "param_groups", ()):
             for parameter in group["params"]:

@@ -70,38 +70,31 @@ def _decisions(program: Program, budget: int, *, first_run: bool) -> Any:
 def _choose(draft: Draft, budget: int, most: int) -> Begin | None:
     """Decisions that fit into the budget, and their dry run. What they began with; None if none are found.
 
-    From what is cheapest at the moments at which most would be resident. If what the rest of the steps then asks for
-    takes the cost away from the least that there can be, the same is done from scratch, and the cheaper counts. Of a
-    long step, where estimates are better (returns.py), only from scratch; and with what is narrow kept, if that fails.
+    From what is cheapest at the moments at which most would be resident (not of a long step, with better estimates:
+    returns.py), from scratch, and with what is narrow kept. The cheapest counts. The next is tried only if the cost is
+    away from the least that there can be, the last only if ops run again in chains, or no number of dry runs is enough.
     """
+    few, many = _limits(draft.program)
     with_cut, without = (partial(keep_or_cut, draft, with_cut=cut) for cut in (True, False))
-    if _is_long(draft.program):
-        return _best(draft, (without, partial(keep_narrow, draft, most=most)), budget, most)
-    least = with_cut(budget)
-    if least < 0:
-        return None
-    fits = make_fit(draft, budget, most)
-    if fits and draft.cost - least <= _CLOSE * draft.own_cost:
-        return with_cut
-    decisions, cost = draft.D.decisions.copy(), draft.cost
-    without(budget)
-    if make_fit(draft, budget, most) and not (fits and cost <= draft.cost):
-        return without
-    draft.set_decisions(decisions)
-    return with_cut if fits else None
-
-
-def _best(draft: Draft, begins: tuple[Begin, ...], budget: int, most: int) -> Begin | None:
-    """Whichever of these is made to fit at the least cost; those after one by which ops run again but once are not."""
+    narrow = [partial(keep_narrow, draft, most=n) for n in sorted({few, many})]
     best: tuple[int, Any, Begin] | None = None
-    for begin in begins:
-        if begin(budget) >= 0 and make_fit(draft, budget, most) and (best is None or draft.cost < best[0]):
+    for begin in (without, *narrow) if _is_long(draft.program) else (with_cut, without, *narrow):
+        if begin in narrow:
+            if best is not None:
+                draft.set_decisions(best[1])
+            if draft.times_again() <= _FEW_TIMES if best is not None else most < many:
+                break
+        least = begin(budget)
+        if least < 0:
+            break
+        if make_fit(draft, budget, most) and (best is None or draft.cost < best[0]):
             best = draft.cost, draft.D.decisions.copy(), begin
-            if draft.times_again() <= _FEW_TIMES:
-                return begin
-    if best is not None:
-        draft.set_decisions(best[1])
-    return best[2] if best else None
+            if draft.cost - least <= _CLOSE * draft.own_cost:
+                break
+    if best is None:
+        return None
+    draft.set_decisions(best[1])
+    return best[2]
 
 
 def _choose_segments(draft: Draft, budget: int, most: int) -> Begin | None:

@@ -10,15 +10,15 @@ from coopsim.simulate.packing.as_they_come import as_they_come
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Ints, Items
-from coopsim.simulate.packing.sections import Keys, parts, sections
+from coopsim.simulate.packing.sections import Keys, count_pairs, parts, sections
 from coopsim.simulate.planning.dry_run_state import Q_BYTES, Q_FROM, Q_UNTIL
 from coopsim.simulate.planning.ranges import fill, most, new_ranges
 
 _REORDERINGS = 16  # of a greedy order: what ends above the budget is placed first
-_FEW = 4  # the same of very many
 _WORK = 1.25  # placements that a search may try for each residency: those that find something hardly turn back
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
 _AT_ONCE = 16_384  # residencies; of more, orders other than that in which they come take the square of them
+_PAIRS = 1 << 21  # of residencies that are there together: above that, an order takes long, and a search longer still
 _BRIEF = 4  # what lasts no longer goes high, if all do not fit as low as they can: it ends with the next op
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
@@ -136,15 +136,16 @@ def _tries(items: Items, taken: s.Array, budget: int, work: int) -> Iterator[Int
     """Addresses, those that are quick to find first: greedy, then searched if there is but one hole."""
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]
-    for best in (False, True):
+    many_pairs = count_pairs(keys.sections) > _PAIRS
+    for best in (False,) if many_pairs else (False, True):
         order = orders[0]
-        for _ in range(_REORDERINGS if len(items) <= _AT_ONCE else _FEW):
+        for _ in range(_REORDERINGS // 2 if many_pairs else _REORDERINGS):
             offset = fit(items, order, best=best, around=taken, below=budget)
             yield offset
             too_high = int((offset + items.bytes > budget)[order].argmax())
             order = np.concatenate([order[too_high : too_high + 1], np.delete(order, too_high)])
     holes = _holes(taken, budget)
-    if len(holes) == 1 and len(items) <= _AT_ONCE:
+    if len(holes) == 1 and not many_pairs:
         search, (low, high) = ExactSearch(items, keys.sections), holes[0].tolist()
         for order in orders:
             outcome, _, offset, _ = search.below(high - low, order, work, jump=True)

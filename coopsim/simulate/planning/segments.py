@@ -19,12 +19,10 @@ COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  #: of segments, to be tried
 
 def crossing(D: ProgramArrays, turn: int) -> Any:
     """Of each op up to the turn, the bytes made until then that ops after it, up to the turn, use."""
+    v, _, last = _used(D, turn)
     change = np.zeros(turn + 2, np.int64)
-    for v, last in _used(D, turn):
-        producer = int(D.V[v, s.PRODUCER])
-        if last > producer:
-            change[producer] += D.V[v, s.BYTES]
-            change[last] -= D.V[v, s.BYTES]
+    np.add.at(change, D.V[v, s.PRODUCER], D.V[v, s.BYTES])
+    np.add.at(change, last, -D.V[v, s.BYTES])
     return change.cumsum()[: turn + 1]
 
 
@@ -45,23 +43,20 @@ def decide(D: DryRun, turn: int, places: list[int], *, linger: bool) -> None:
 
     linger: what no op after the turn uses stays, once it was made again, until the last op that needs it for others.
     """
-    kept = np.zeros(len(D.V), np.bool_)
-    for v, last in _used(D, turn):
-        kept[v] = any(D.V[v, s.PRODUCER] <= place < last for place in places)
-    for v in range(len(D.V)):
-        if D.V[v, s.EVICTABLE] and 0 <= D.V[v, s.PRODUCER] < turn:
-            end = int(D.V[v, s.USES_END])
-            at = int(D.V[v, s.USES] + (D.uses[D.V[v, s.USES] : end] <= turn).sum())
-            D.decisions[v + at] = STAY if kept[v] else LEAVE_ONCE if at < end or linger else LEAVE
+    v, at, last = _used(D, turn)
+    kept = np.searchsorted(places, D.V[v, s.PRODUCER]) < np.searchsorted(places, last)
+    leaves = np.where((at < D.V[v, s.USES_END]) | linger, LEAVE_ONCE, LEAVE)
+    D.decisions[v + at] = np.where(kept, STAY, leaves)
 
 
-def _used(D: ProgramArrays, turn: int) -> list[tuple[int, int]]:
-    """What can be evicted and was made before the turn; and its last use up to there, or when it was made."""
-    found = []
-    for v in range(len(D.V)):
-        producer = int(D.V[v, s.PRODUCER])
-        if D.V[v, s.EVICTABLE] and 0 <= producer < turn:
-            uses = D.uses[D.V[v, s.USES] : D.V[v, s.USES_END]]
-            before = uses[uses <= turn]
-            found.append((v, int(before[-1]) if len(before) else producer))
-    return found
+def _used(D: ProgramArrays, turn: int) -> tuple[s.Array, s.Array, s.Array]:
+    """What can be evicted and was made before the turn; where in D.uses its uses after the turn begin.
+
+    And its last use up to there, or when it was made.
+    """
+    producer = D.V[:, s.PRODUCER]
+    v = np.flatnonzero((D.V[:, s.EVICTABLE] != 0) & (producer >= 0) & (producer < turn))
+    before = np.concatenate([[0], (D.uses <= turn).cumsum()])
+    n = before[D.V[v, s.USES_END]] - before[D.V[v, s.USES]]
+    at = D.V[v, s.USES] + n
+    return v, at, np.where(n > 0, np.append(D.uses, 0)[at - 1], producer[v])

@@ -77,8 +77,16 @@ class Problem:
     @cached_property
     def forced(self) -> list[frozenset[int]]:
         """What is resident all through each stage, whatever is decided; one more for after the last."""
-        stays = self.non_evictable - self.offloadable
-        return [frozenset(v for v in stays if self.producer[v] < t <= self.dropped[v]) for t in range(self.n_ops + 1)]
+        return [self._staying(t, self._stay) for t in range(self.n_ops + 1)]
+
+    @cached_property
+    def _stay(self) -> frozenset[int]:
+        """What neither is made again nor offloaded."""
+        return self.non_evictable - self.offloadable
+
+    def _staying(self, t: int, among: frozenset[int]) -> frozenset[int]:
+        """What of these is resident all through stage t, whatever is decided."""
+        return frozenset(v for v in among & self._stay if self.producer[v] < t <= self.dropped[v])
 
     @cached_property
     def offloadable(self) -> frozenset[int]:
@@ -135,8 +143,29 @@ class Problem:
 
     def at_least(self, t: int) -> frozenset[int]:
         """What is resident in any schedule while op t runs for the first time."""
-        replaced = frozenset(u for u, _ in self.pairs[t]) - self.forced[t + 1]
-        return ((self.forced[t] | self.forced[t + 1] | frozenset(self.ins[t])) - replaced) | frozenset(self.outs[t])
+        return self._resident(t, self._stay)[1]
+
+    def _resident(self, t: int, among: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """What of these is forced to be there before or after op t; and that with what op t has, while it runs."""
+        after = self._staying(t + 1, among)
+        forced = self._staying(t, among) | after
+        replaced = frozenset(u for u, _ in self.pairs[t]) - after
+        return forced, ((forced | frozenset(self.ins[t])) - replaced) | frozenset(self.outs[t])
+
+    @cached_property
+    def needed(self) -> list[int]:
+        """Of each op, the bytes of `at_least` and of its temporaries."""
+        change = [0] * (self.n_ops + 2)
+        for v in self._stay:
+            if self.producer[v] < self.dropped[v]:
+                change[max(self.producer[v], 0)] += self.size[v]
+                change[self.dropped[v] + 1] -= self.size[v]
+        needed = []
+        for t, forced_bytes in enumerate(itertools.accumulate(change[: self.n_ops])):
+            touched = frozenset(itertools.chain(self.ins[t], self.outs[t], *self.pairs[t]))
+            forced, there = self._resident(t, touched)
+            needed.append(forced_bytes - self.bytes_of(forced) + self.bytes_of(there) + self.inside[t])
+        return needed
 
     def whole_cost(self, bound: float) -> int:
         """The least cost that a sum of ops' costs can have and not be below `bound`, rounding errors aside."""

@@ -77,6 +77,24 @@ def test_ledger(on_phantom) -> None:
     assert on_phantom(LEDGER) == [1, 2, True, [], [2], 4, None, 400, False, 800, True, [400, 800, 4], 1204]
 
 
+WRAPPER = """
+import torch
+from torch.testing._internal.two_tensor import TwoTensor
+from coopsim.record.observe.interpose.library import load
+from coopsim.record.observe.native import NativeLedger
+from coopsim.record.observe.storages import Ledger
+inner = torch.ones(100, device="cuda")
+wrapper = TwoTensor(inner, inner)
+ledgers = [Ledger(), NativeLedger(load())]
+answer([[ledger.of(wrapper), ledger.of(inner).nbytes, ledger.live_bytes] for ledger in ledgers])
+"""
+
+
+def test_a_wrapper_takes_no_memory(on_phantom) -> None:
+    """It has a storage of all its bytes, without memory: the sum of kinds was larger than what was allocated."""
+    assert on_phantom(WRAPPER) == [[None, 400, 400], [None, 400, 400]]
+
+
 HIGH_WATER = """
 from coopsim.record.observe.temporaries import high_water
 def event(action, addr, size, op): return {"action": action, "addr": addr, "size": size, "user_metadata": op}

@@ -86,9 +86,10 @@ def test_many_at_once_cost_about_what_one_by_one_do(kind: str) -> None:
     assert costs[1] <= 1.01 * costs[0]
 
 
-def test_what_is_cheap_to_make_of_something_wide_stays_where_that_leaves() -> None:
+@pytest.mark.parametrize("cells", [300, 1000])
+def test_what_is_cheap_to_make_of_something_wide_stays_where_that_leaves(cells: int) -> None:
     """The states of an RNN are cheap to make from its gates; without either, each needs all that came before."""
-    trace = rnn(1000, loss_of_states=True)
+    trace = rnn(cells, loss_of_states=True)
     schedule = at_half(trace)
     coop = replay(trace, "coop", peak_bytes(trace, GRANULE) // 2, steps=1)
     assert schedule.header["planned_steps"] == 1

@@ -13,6 +13,7 @@ from coopsim.simulate.planning.lower import lower
 from coopsim.simulate.planning.make import make
 from coopsim.simulate.planning.request import IterationStart, PlanRequest
 from coopsim.simulate.planning.selection import keep_all
+from coopsim.study.optimum.problem import problem_of
 from coopsim.study.validate import validate
 from coopsim.trace import load_trace, synth
 from coopsim.trace.measure import peak_bytes
@@ -60,7 +61,10 @@ def test_what_is_found_costs_less_than_twice_the_step_or_is_refused() -> None:
 def test_what_is_to_be_spared_is_spared_where_it_can_be() -> None:
     """More than an op leaves that needs most whatever is evicted: there as much as can be, elsewhere all of it."""
     trace = load_trace("gpt-2")
-    needs = schedules.needs(trace)
+    problem = problem_of(trace)
+    needs = problem.needed
+    for op in range(0, trace.n_ops, 100):
+        assert needs[op] == problem.bytes_of(problem.at_least(op)) + problem.inside[op]
     budget, spare = int(1.15 * max(needs)), max(needs) // 5
     assert budget - spare < max(needs)
     schedule = schedules.padded(trace, "foresight-offline", budget, spare)

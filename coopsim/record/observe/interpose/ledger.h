@@ -48,8 +48,9 @@ class Ledger {
     account = {account.newest, 0, 0, 0, 0, 0, account.allocations};
   }
 
-  // Returns the storage of a tensor of the device, entering it at first sight; null if it has no bytes. Sets `fresh` if
-  // it was entered. A StorageImpl over the memory of another, as DLPack makes, counts as that one while it is alive.
+  // Returns the storage of a tensor of the device, entering it at first sight; null if it has no bytes, or no memory, as
+  // that of a wrapper subclass. Sets `fresh` if it was entered. A StorageImpl over the memory of another, as DLPack makes, counts as
+  // that one while it is alive.
   Entry* of(const at::TensorImpl* tensor, bool* fresh = nullptr) {
     return tensor->has_storage() ? of(tensor->unsafe_storage().unsafeGetStorageImpl(), fresh) : nullptr;
   }
@@ -64,7 +65,7 @@ class Ledger {
       found = slots_.end();
     }
     if (found == slots_.end()) {
-      if (!nbytes) return nullptr;
+      if (!nbytes || !storage->_mutable_data_ptr_no_checks().get()) return nullptr;
       auto strong = c10::intrusive_ptr<StorageImpl>::reclaim_copy(storage);
       found = slots_.emplace(storage, Slot{storage, WeakStorage(strong)}).first;
     }
