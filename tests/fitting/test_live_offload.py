@@ -105,8 +105,8 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
 ) -> None:
     """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first.
 
-    So where a step of the first run has replanned it. The printed command begins with the plan that was verified, on the
-    card and on its phantom; with none that was not.
+    So where a step of the first run has replanned it. The printed command begins with the plan that was verified, on
+    the card and on its phantom; with none that was not.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
