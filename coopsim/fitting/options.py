@@ -7,7 +7,7 @@ from dataclasses import dataclass
 _NUMBER = re.compile(r"-\d*\.?\d+(e-?\d+)?")  #: a negative one, no option
 _FIRST = r"(?:^|_)"
 #: What options are called that speak of: the batch of one forward pass, that of all ranks and micro-batches, the number
-#: of batches whose gradients are added up, recomputation.
+#: of batches whose gradients are added up, recomputation, and so on.
 BATCH = re.compile(
     _FIRST + r"(?<!global_)(?<!total_)(?<!effective_)(?:(?:micro|local)_?batch(?:_?size)?(?:_per_(?:device|gpu))?"
     r"|(?:per_(?:device|gpu)_)?(?:train(?:ing)?_)?batch_?size(?:_per_(?:device|gpu))?|batch|bs|bsz"
@@ -27,6 +27,7 @@ CHECKPOINTING = re.compile(
 )
 PRECISION = re.compile(_FIRST + r"(?:bf16|bfloat16|amp|autocast|(?:mixed_)?precision|d_?type|amp_d_?type)$")
 OPTIMIZER = re.compile(_FIRST + r"(?:opt|optim|optimi[sz]er(?:_(?:type|name))?|use_8_?bit_adam)$")
+BUCKETS = re.compile(_FIRST + r"bucket(?:_size|_cap)(?:_mb)?$")
 COMPILE = re.compile(_FIRST + r"(?:torch_?)?compile(?:_model|_enable)?$")
 _OTHERWISE = re.compile(_FIRST + r"(?:no|not|disable|eval\w*|val(?:id\w*)?|test|infer\w*|generat\w*)_")
 

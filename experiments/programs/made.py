@@ -98,7 +98,7 @@ def llama(folder: Path) -> None:
     (folder / "prompts" / "train.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in prompts), encoding="utf-8"
     )
-    zero = {"stage": 3, "stage3_param_persistence_threshold": 0}
+    zero = {"stage": 3, "stage3_param_persistence_threshold": 0, "reduce_bucket_size": 500_000_000}  # the default
     auto = dict.fromkeys(("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto")
     (folder / "zero3.json").write_text(json.dumps(auto | {"zero_optimization": zero, "bf16": {"enabled": True}}))
 

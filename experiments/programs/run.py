@@ -219,8 +219,8 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
         peak = human(int(row["peak_allocated"]))
         lines.append(f"| {name} | {peak} | {other:.1%} | {_arithmetic(row, listed[name])} | {own} | {same} |")
     count = Counter(row["commit"] or "earlier ones" for row in rows.values() if row["outcome"] != "not run")
-    made = "; ".join(f"{commit} ({n} rows)" for commit, n in count.most_common())
-    return "\n".join([*lines, "", f"Made by the code of commit {made}."])
+    made = ", ".join(f"{commit} ({n})" for commit, n in count.most_common())
+    return "\n".join([*lines, "", f"Rows by the commit that made them: {made}."])
 
 
 def _arithmetic(row: Mapping[str, str], program: Mapping[str, Any]) -> str:

@@ -252,6 +252,15 @@ def test_switches_that_are_off_are_turned_on() -> None:
     assert [one.lines for one in switches.compiled(own)] == [("python train.py --lr 1 --compile",)]
 
 
+def test_buckets_become_smaller_where_they_take_memory() -> None:
+    """DeepSpeed's, in a file that the command names, are of a gigabyte by default."""
+    own = bench(Option(("zero.reduce_bucket_size",), 500_000_000, file="zero3.json"), Option(("--bucket-cap-mb",), 25))
+    assert list(switches.buckets(own)) == []
+    own.survey.report.peak_by_kind["buckets"] = 1 << 30
+    rows = ("python train.py --lr 1 --bucket-cap-mb 2", "zero.reduce_bucket_size: 50000000  # in zero3.json")
+    assert tuple(line for one in switches.buckets(own) for line in one.lines) == rows
+
+
 def test_an_optimizer_that_is_not_installed_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switches.util, "find_spec", lambda _: None)
     own = bench(Option(("--optim",), "adamw_torch", "a", ("adamw_torch", "adamw_8bit", "adafactor")))

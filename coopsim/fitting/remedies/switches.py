@@ -7,12 +7,13 @@ from pathlib import Path
 
 from coopsim.fitting.batch import Batch
 from coopsim.fitting.bench import Bench
-from coopsim.fitting.options import CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
+from coopsim.fitting.options import BUCKETS, CHECKPOINTING, COMPILE, OPTIMIZER, PRECISION, Option, about
 from coopsim.fitting.remedies import checkpointing, microbatches
 from coopsim.fitting.remedy import Remedy
 
 _HALF = ("bf16", "bfloat16", "bf16-mixed", "amp_bf16", "bf16-true")
 _OF_HALF = re.compile("16|half|amp|auto_?cast|mixed")  #: what a switch is called; not preserve_input_precision
+_FEWER = 10  #: a bucket becomes so many times smaller
 _LESS_STATE = {"adamw_8bit": 0.75, "adamw8bit": 0.75, "adam8bit": 0.75, "adafactor": 1.0}
 
 
@@ -75,6 +76,15 @@ def _as_spelled(value: str, name: str) -> str:
     """Return a name spelled as another is: "torch.optim.AdamW" makes "torch.optim.Adafactor" of "adafactor"."""
     path, dot, last = value.rpartition(".")
     return f"{path}{dot}{name.capitalize() if last[:1].isupper() else name}"
+
+
+def buckets(bench: Bench) -> Iterator[Remedy]:
+    """Yield gradients reduced in buckets of a tenth, not tried yet, where buckets take memory at the peak."""
+    if bench.survey.report.peak_by_kind.get("buckets"):
+        for option in about(bench.survey.options, BUCKETS):
+            if type(option.value) is int and option.value >= _FEWER:
+                text = "reduces gradients in smaller buckets, which may change last bits"
+                yield _proposal(bench, "settings", option, str(option.value // _FEWER), text=text)
 
 
 def compiled(bench: Bench) -> Iterator[Remedy]:

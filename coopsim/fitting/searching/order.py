@@ -92,18 +92,20 @@ def kinds(bench: Bench, batch: Batch | None, *, together: bool) -> list[RemedyKi
     if together:
         chain = tuple(one.propose for one in blocks)
         blocks = [RemedyKind("checkpointing", lambda bench: [propose(bench) for propose in chain], kept, runs=1)]
-    by_options = bench.survey.given.options is not None and bench.survey.given.options.adds_up
+    by_options = survey.given.options is not None and survey.given.options.adds_up
     in_parts = [] if batch is None else [partial(microbatches.propose, batch=batch)]
+    smaller = RemedyKind("batch", _first(switches.smaller), activations, 1, own=True)
     return [
         RemedyKind("unused", unused.propose, held.get("unused", 0), runs=1, same=True),
         # The allocator's are tried only if a replay suffices.
         RemedyKind("the allocator", settings.propose_allocator, everything, 1, same=True),
         RemedyKind("checkpointing", _first(switches.recompute), kept, 1, own=True, same=True),
         *blocks[:2],
-        RemedyKind("batch", _first(switches.smaller), activations, 1, own=True),
+        *([] if bench.first or (batch and batch.template) else [smaller]),  # which card does this batch need?
         *(RemedyKind("micro-batches", propose, activations, 2, own=by_options) for propose in in_parts),
         RemedyKind("precision", _first(switches.half), activations / 2, 1, own=True),
         RemedyKind("optimizer", _first(switches.optimizer), states, 1, own=True),
+        RemedyKind("settings", _first(switches.buckets), held.get("buckets", 0), 1, own=True),
         RemedyKind("precision", precision.propose, activations / 2, runs=1),
         RemedyKind("settings", settings.propose_others, max(2 * logits, parameters), runs=1),
         RemedyKind("settings", settings.propose_sharding, of_fsdp, runs=2, same=True),

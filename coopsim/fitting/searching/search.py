@@ -219,6 +219,8 @@ class Search:
     def _batch(self, survey: Survey) -> Batch | None:
         if not batches.has_place(self._template):
             given = survey.given
+            if self._first and given.options is not None and not given.options.adds_up:
+                given = replace(given, options=None)  # a smaller batch does not say which card this one needs
             return None if given.wanted is None else Batch((), given.wanted, given)
         wanted = self._wanted or (survey.model.batch if survey.model else None)
         if wanted is None:
