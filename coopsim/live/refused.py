@@ -13,7 +13,9 @@ _TRACED = {"FakeTensor", "FunctionalTensor"}
 
 
 def objects(found: Objects) -> None:
-    """Raise LiveError if the program has FSDP, compiled modules, or tensors that dispatch their ops themselves."""
+    """Raise LiveError if the program has FSDP, compiled modules, CUDA graphs, or tensors that dispatch themselves."""
+    if found.graphs:
+        graphs()
     for module in found.modules:
         names = {kind.__name__ for kind in type(module).__mro__}
         if names & {"FullyShardedDataParallel", "FSDPModule"}:
@@ -55,7 +57,7 @@ def other_gpu(its: torch.device, ours: torch.device) -> None:
 
 
 def graphs() -> None:
-    """Raise the LiveError for a CUDA graph that is about to be captured or replayed."""
+    """Raise the LiveError for a CUDA graph: its ops are not seen in a step, and use old addresses later."""
     raise LiveError("CUDA graphs hide their ops: coopsim.live cannot run them inside a budget")
 
 

@@ -121,7 +121,7 @@ class TrainingSession:
         plans = {one.plan for one in (candidates if expected is None else [expected]) if one.plan is not None}
         new = not plans <= self._begun
         self._begun |= plans
-        trims, lays_out = bool(plans) and (new or not self._by_plan), new and self._spilled
+        trims, lays_out = bool(plans) and not self._by_plan, new and self._spilled
         self._spilled &= not lays_out
         start = Start(expected, candidates, self.known.signatures, hard=hard, trims=trims, lays_out=lays_out)
         self._running = step = Step(

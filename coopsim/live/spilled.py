@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import torch
 
+from coopsim.live import refused
 from coopsim.live.copies import Allocate, bytes_of, host_memory
 from coopsim.live.operands import on_device
 from coopsim.live.residency import Residency
@@ -128,7 +129,10 @@ class Spilled:
         """The values that may go, none of storages in `protected`, in the order in which they should."""
         if not self._looked:
             self._looked = True
-            for tensor in roles.Objects.now().tensors:  # what no op of the step has used yet goes first
+            found = roles.Objects.now()
+            if found.graphs:
+                refused.graphs()
+            for tensor in found.tensors:  # what no op of the step has used yet goes first
                 if self._storages.gpu in (None, tensor.device):
                     self._storages.of_tensor(tensor)
         gradients = on_device(self._residency.device_type, (one.grad for one in self._reduced))

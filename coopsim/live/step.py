@@ -104,9 +104,9 @@ class Start:
     """How a step begins. expected: the signature that it is assumed to be of; None if its first ops have to tell.
 
     candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
-    hard: fail rather than exceed the budget. trims: give back the memory that the allocator caches, as the step may
-    go by a plan, and what is there lies as others needed it: the step before had no plan, or another. lays_out: so does
-    what steps without a plan have left; lay it out anew for a new plan.
+    hard: fail rather than exceed the budget. trims: the step before had no plan, and this one may have: give back the
+    memory that the allocator caches, whose blocks lie as that step needed them. lays_out: so does what steps without a
+    plan have left; lay it out anew for a new plan.
     """
 
     expected: Signature | None

@@ -97,13 +97,16 @@ def test_the_plugin_is_told_to_offload() -> None:
     assert '"hosting": null' in changed(Script(["train.py"]), Changes(live="8GiB")).told
 
 
-@pytest.mark.parametrize(("planned", "runs"), [((0, 3), 2), ((0, 0, 0), 3), ((1,), 1)])
+@pytest.mark.parametrize(
+    ("planned", "replans", "runs"), [((0, 3), 0, 2), ((0, 0, 0), 0, 3), ((1,), 0, 1), ((1, 3), 1, 2)]
+)
 def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
-    planned: tuple[int, ...], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planned: tuple[int, ...], replans: int, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of three steps, the third goes by plan; the next run goes on with the plan that was mended, from the first.
 
-    The printed command begins with the plan that was verified, on the card and on its phantom; with none that was not.
+    So where a step of the first run has replanned it. The printed command begins with the plan that was verified, on
+    the card and on its phantom; with none that was not.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -122,7 +125,8 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
         plan_file.save(plan_file.PlanFile(replace(HEADER, card="NVIDIA H100, 5 bytes")), told[-1]["plan"])
         assert told[-1].keys() <= TAKES
         n = len(told)
-        return Ran({"steps": 3, "planned_steps": planned[n - 1], "failed": ""}, 10 - n)
+        found = {"steps": 3, "planned_steps": planned[n - 1], "failed": "", "replans": replans * (n == 1)}
+        return Ran(found, 10 - n)
 
     monkeypatch.setattr(launching, "run", run)
     script = Script(("python", "train.py"), card="h100-80gb", memory_bytes=total // 2)

@@ -79,6 +79,9 @@ found["resize"] = said(lambda: one(resize))
 def graph(i): torch.cuda.CUDAGraph().replay()
 found["graph"] = said(lambda: one(graph))
 weight = nn.Parameter(torch.ones(4, device="cuda"))
+kept = torch.cuda.CUDAGraph()  # which may be replayed between steps
+found["kept"] = said(lambda: one(lambda i: weight * 2))
+del kept
 def elsewhere(i): (weight * 2).to("cuda:1").mul(2)
 found["other"] = said(lambda: one(elsewhere))
 compiled = torch.compile(net(), backend="aot_eager")
@@ -92,6 +95,7 @@ answer(found)
         "resize": "resizes a storage",
         "other": "a tensor is on cuda:1, and the step began on cuda:0",
         "graph": "CUDA graphs hide their ops",
+        "kept": "CUDA graphs hide their ops",
         "compile": "torch.compile hides its ops",
     }.items():
         assert words in found[what], (what, found[what])

@@ -17,7 +17,7 @@ from coopsim.record.observe.torch_private import FakeTensor, active_fake_mode
 
 @dataclass
 class Objects:
-    """The program's modules, optimizers and tensors at one moment, in the order in which the interpreter lists them.
+    """The program's modules, optimizers, tensors and CUDA graphs at one moment, as the interpreter lists them.
 
     `tensors` are plain tensors of the device, those within wrappers (DTensors) included. `whole` are the same tensors
     as the program sees them, the wrappers instead of what is within.
@@ -27,6 +27,7 @@ class Objects:
     optimizers: list[torch.optim.Optimizer] = field(default_factory=list)
     tensors: list[torch.Tensor] = field(default_factory=list)
     whole: list[torch.Tensor] = field(default_factory=list)
+    graphs: list[torch.cuda.CUDAGraph] = field(default_factory=list)
 
     @classmethod
     def now(cls) -> "Objects":
@@ -39,7 +40,7 @@ class Objects:
         for one in gc.get_objects():
             kind = type(one)  # not isinstance: proxies may run code when they are asked
             if id(kind) not in wanted:
-                bases = (torch.Tensor, nn.Module, torch.optim.Optimizer)
+                bases = (torch.Tensor, nn.Module, torch.optim.Optimizer, torch.cuda.CUDAGraph)
                 wanted[id(kind)] = next((base for base in bases if issubclass(kind, base)), None)
             base = wanted[id(kind)]
             if base is torch.Tensor:
@@ -52,6 +53,8 @@ class Objects:
                 found.modules.append(one)
             elif base is torch.optim.Optimizer:
                 found.optimizers.append(one)
+            elif base is not None:
+                found.graphs.append(one)
         return found
 
     def parameters(self) -> list[nn.Parameter]:
