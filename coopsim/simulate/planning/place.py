@@ -19,7 +19,7 @@ _WORK = 1.25  # placements that a search may try for each residency: those that 
 _WORK_APART = 10_000  # at least, for a part that may be one of many like it
 _AT_ONCE = 16_384  # residencies; of more, orders other than that in which they come take the square of them
 _PAIRS = 1 << 21  # of residencies that are there together: above that, an order takes long, and a search longer still
-_BRIEF = 4  # what lasts no longer goes high, if all do not fit as low as they can: it ends with the next op
+_BRIEF = 4  # what lasts no longer ends with the next op
 
 _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 
@@ -27,27 +27,24 @@ _OFFSET, _END, _UNTIL, _FROM = range(4)  # columns of what is taken
 def place(residencies: s.Array, lasting: s.Array, placed: s.Array, budget: int) -> s.Array | None:
     """Addresses below the budget for all residencies, the first of which have `placed`. None: none are found.
 
-    lasting: those that stay where others come and go. Very many are placed as they come, which leaves little empty.
-    Where the rest falls into parts, between two moments at which there is nothing else, those that last may be placed
-    first, and then one part after the other.
+    lasting: those that stay where others come and go. Very many are placed as they come, which leaves little empty: all
+    as low as they can, or what is brief, or lasts, as high as it can. Where the rest falls into parts, between two
+    moments at which there is nothing else, those that last may be placed first, and then one part after the other.
     """
     n = len(placed)
     free = residencies[n:]
     items = Items.of(free[:, Q_BYTES], free[:, Q_FROM], free[:, Q_UNTIL])
     taken = _runs(placed, residencies[:n, Q_BYTES], residencies[:n, Q_UNTIL])
-    if len(items) <= _AT_ONCE:
-        at = _place(items, taken, budget)
-    else:
-        at = as_they_come(items, taken, budget)
-        if at is None:
-            at = as_they_come(items, taken, budget, high=items.end - items.start <= _BRIEF)
-        if at is None:
-            rest = np.flatnonzero(~lasting[n:])
-            apart = [rest[part] for part in parts(items[rest])]
-            if max(map(len, apart), default=0) <= _AT_ONCE:
-                at = _by_parts(items, lasting[n:], apart, taken, budget)
-                if at is None:
-                    at = _place(items, taken, budget)
+    at = _place(items, taken, budget) if len(items) <= _AT_ONCE else None
+    for high in (None, items.end - items.start <= _BRIEF, lasting[n:]):
+        at = as_they_come(items, taken, budget, high=high) if at is None else at
+    if at is None and len(items) > _AT_ONCE:
+        rest = np.flatnonzero(~lasting[n:])
+        apart = [rest[part] for part in parts(items[rest])]
+        if max(map(len, apart), default=0) <= _AT_ONCE:
+            at = _by_parts(items, lasting[n:], apart, taken, budget)
+            if at is None:
+                at = _place(items, taken, budget)
     return None if at is None else np.concatenate([placed, at])
 
 
@@ -137,7 +134,7 @@ def _tries(items: Items, taken: s.Array, budget: int, work: int) -> Iterator[Int
     keys = Keys(items, sections(items))
     orders = [keys.order(kind) for kind in range(3)]
     many_pairs = count_pairs(keys.sections) > _PAIRS
-    for best in (False,) if many_pairs else (False, True):
+    for best in (False, True):
         order = orders[0]
         for _ in range(_REORDERINGS // 2 if many_pairs else _REORDERINGS):
             offset = fit(items, order, best=best, around=taken, below=budget)

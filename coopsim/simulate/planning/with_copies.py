@@ -10,7 +10,7 @@ from coopsim.simulate.planning.adjust_copies import make_room
 from coopsim.simulate.planning.away import Away
 from coopsim.simulate.planning.copy_prices import CopyPrices
 from coopsim.simulate.planning.draft import Draft, Saved
-from coopsim.simulate.planning.fitting import Begin, Remembered, begin_and_fit, keep_or_cut
+from coopsim.simulate.planning.fitting import Begin, Remembered, begin_and_fit, keep_narrow, keep_or_cut
 from coopsim.simulate.planning.request import Copying, ResidencyPlan
 
 #: Gives decisions addresses; others, made by the function for fewer bytes, if there are none.
@@ -25,7 +25,7 @@ def with_copies(draft: Draft, copying: Copying, few: int, many: int, complete: C
     few, many: numbers of dry runs for a choice, at once and where that is not enough. complete: gives
     decisions addresses.
     """
-    which = [(offloadable, _begins(draft, copying)) for offloadable in _which(copying)]
+    which = [(offloadable, _begins(draft, copying, few)) for offloadable in _which(copying)]
 
     def costs_little(plan: ResidencyPlan | None) -> bool:
         return plan is not None and plan.cost <= _EXPENSIVE * draft.own_cost
@@ -57,14 +57,15 @@ def _which(copying: Copying) -> list[s.Array]:
     return [copying.first] if np.array_equal(copying.first, every) else [copying.first, every]
 
 
-def _begins(draft: Draft, copying: Copying) -> list[Remembered]:
+def _begins(draft: Draft, copying: Copying, few: int) -> list[Remembered]:
     """As without copies, with prices for copies, and from what is offloaded first.
 
     If nothing of that fits, from parameters and the like that are offloaded first, and so that ops wait for copies.
     """
     begins: list[Begin] = [
-        partial(_without_copies, draft, with_cut=True),
-        partial(_without_copies, draft, with_cut=False),
+        partial(_without_copies, draft, partial(keep_or_cut, draft, with_cut=True)),
+        partial(_without_copies, draft, partial(keep_or_cut, draft, with_cut=False)),
+        partial(_without_copies, draft, partial(keep_narrow, draft, most=few)),
         partial(_by_prices, draft),
         partial(_offload, draft),
     ]
@@ -77,10 +78,10 @@ def _begins(draft: Draft, copying: Copying) -> list[Remembered]:
     return [Remembered(draft, begin, waits=begin in rest) for begin in [*begins, *rest]]
 
 
-def _without_copies(draft: Draft, budget: int, *, with_cut: bool) -> float:
+def _without_copies(draft: Draft, begin: Begin, budget: int) -> float:
     """With no copy yet."""
     draft.forget_copies()
-    return keep_or_cut(draft, budget, with_cut=with_cut)
+    return begin(budget)
 
 
 def _by_prices(draft: Draft, budget: int) -> float:

@@ -77,6 +77,17 @@ def test_parts_with_addresses_apart_are_sound(monkeypatch: pytest.MonkeyPatch) -
     assert validate(schedule, trace) == []
 
 
+def test_of_very_many_what_lasts_leaves_no_gaps_between_what_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients that come as activations of a deep network leave; then something larger than each of those."""
+    monkeypatch.setattr(place, "_AT_ONCE", 0)
+    bytes_from_until = [(2, t, 20 - t) for t in range(4)] + [(1, 20 - t, 90) for t in range(4)] + [(6, 30, 40)]
+    lasting = np.array([until == 90 for _, _, until in bytes_from_until])
+    residencies = np.array([(k, *row, 0) for k, row in enumerate(bytes_from_until)])
+    at = place.place(residencies, lasting, np.zeros(0, np.int64), 12)
+    assert at is not None
+    assert sorted(at[lasting].tolist()) == [8, 9, 10, 11]
+
+
 @pytest.mark.parametrize("kind", ["transformer", "chain", "RNN", "U-Net"])
 def test_many_at_once_cost_about_what_one_by_one_do(kind: str) -> None:
     """In a step that is short enough to be planned one by one, and in one that is not."""
