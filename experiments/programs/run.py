@@ -123,7 +123,7 @@ def _rows(command: list[str], program: Mapping[str, Any], at: Path, environment:
 
 
 def _added(command: list[str], lines: list[str]) -> list[str]:
-    """Return the options that a remedy adds to the command; [] if it is none of the program's own."""
+    """Return the options that a remedy adds to the command, or to a file; [] if it is none of the program's own."""
     words = next((shlex.split(line) for line in lines if line.startswith((command[0], "python "))), [])
     old = set(zip(command, [*command[1:], ""], strict=True))
     added: list[str] = []
@@ -131,7 +131,7 @@ def _added(command: list[str], lines: list[str]) -> list[str]:
         is_value = i > 0 and words[i - 1].startswith("-") and not word.startswith("-")
         if word not in command or (is_value and (words[i - 1], word) not in old):
             added += [words[i - 1]] * (is_value and words[i - 1] not in added[-1:]) + [word]
-    return added
+    return added + [line.partition("  # in ")[0] for line in lines if "  # in " in line]
 
 
 def _times(said: list[Said]) -> dict[str, Any]:

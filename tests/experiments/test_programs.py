@@ -54,3 +54,4 @@ def test_options_of_the_program_are_told_from_other_lines(script: Script) -> Non
     assert added(command, ["python train.py -b 16"]) == ["-b", "16"]
     assert added(command, ["python train.py -b 32 --accum 2 --bf16"]) == ["--accum", "2", "--bf16"]
     assert added(command, ["model.to(torch.bfloat16)"]) == []
+    assert added(command, ["zero.bucket: 5  # in zero3.json"]) == ["zero.bucket: 5"]

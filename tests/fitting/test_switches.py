@@ -252,6 +252,20 @@ def test_switches_that_are_off_are_turned_on() -> None:
     assert [one.lines for one in switches.compiled(own)] == [("python train.py --lr 1 --compile",)]
 
 
+@pytest.mark.parametrize(
+    ("others", "tried"),
+    [([], ["4", "2", "1"]), ([("--total-batch-size", -1)], ["4", "2", "1"]), ([("--accum", 1)], [])],
+)
+def test_a_batch_option_is_tried_where_none_keeps_the_sum(others: list[tuple[str, int]], tried: list[str]) -> None:
+    own = bench(Option(("--batch-size",), 8), *(Option((name,), value) for name, value in others))
+    own.survey.activation_bytes = 0
+    assert [one.command[3:] for one in switches.smaller(own)] == [("--batch-size", value) for value in tried]
+    if not others:  # with the lines that add up gradients
+        remedy = microbatches.proposal(own, Batch((), 8, own.survey.given), 2)
+        assert remedy.command[3:] == ("--batch-size", "2")
+        assert {remedy.typed, "(loss / 4).backward()"} <= set(remedy.lines)
+
+
 def test_buckets_become_smaller_where_they_take_memory() -> None:
     """DeepSpeed's, in a file that the command names, are of a gigabyte by default."""
     own = bench(Option(("zero.reduce_bucket_size",), 500_000_000, file="zero3.json"), Option(("--bucket-cap-mb",), 25))

@@ -36,7 +36,8 @@ def smaller(bench: Bench) -> Iterator[Remedy]:
         return
     batch = Batch((), int(options.batch.value or 0))
     for part in batch.parts()[microbatches.may_suffice(bench, batch) :]:
-        yield _proposal(bench, "batch", options.batch, str(part), text="trains with smaller batches (numbers change)")
+        text = f"smaller batches, {batch.wanted // part} steps for one (numbers change)"
+        yield _proposal(bench, "batch", options.batch, str(part), text=text)
 
 
 def half(bench: Bench) -> Iterator[Remedy]:
