@@ -58,7 +58,7 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
 
 
 def test_all_that_may_move_is_laid_out_anew_in_its_order(child: Runner) -> None:
-    """With the same bits; a storage whose address is known stays where it is."""
+    """With the same bits, also if it is interrupted; a storage whose address is known stays where it is."""
     text = """
 step.context.runner.keeps_calls = False
 tensors = [step.run(ATEN.mul.Scalar, torch.arange(n * KIB), 2) for n in (3, 5, 4)]
@@ -72,9 +72,15 @@ with effects.on("cpu"): spilled.lay_out(asked.clear, allocate)
 same = [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
 sizes = [t.nbytes for t in order]
 in_order, back = [n for n in asked if n in sizes] == sizes, not spilled.nbytes and not any(step.evicted(*tensors))
+def interrupt(): raise KeyboardInterrupt
+with effects.on("cpu"):
+    try: spilled.lay_out(interrupt, values.allocate)
+    except KeyboardInterrupt: away = step.evicted(*tensors)
+    values.finish(step.context.storages.all)
+same += away + [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
 answer([same, in_order, known.data_ptr() == there, back])
 """
-    assert child(IMPORT + text) == [[True] * 3, True, True, True]
+    assert child(IMPORT + text) == [[True] * 9, True, True, True]
 
 
 LAID_OUT = """
