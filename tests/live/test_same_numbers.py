@@ -2,6 +2,7 @@
 
 import pytest
 
+from coopsim.simulate.planning import at_once
 from tests.conftest import Runner
 from tests.live.names import NAMES, SELDOM_PLANNED
 
@@ -170,6 +171,41 @@ def test_sizes_that_hang_on_data_may_be_others_than_in_the_plan(child: Runner, c
         assert report["same"]
         assert report["planned_steps"] >= 4
         assert report["offloads"] + report["recomputes"] > 0
+
+
+LONG = """
+import torch
+from coopsim.live.planning import Planning
+from tests.live.compare import compare
+from tests.live.programs import PROGRAMS
+ops, learn = [], Planning.learn
+def learned(self, signature, **how):
+    ops.append(signature.trace.n_ops)
+    learn(self, signature, **how)
+Planning.learn = learned
+def cells():
+    net = torch.nn.ModuleList([torch.nn.GRUCell(32, 64), torch.nn.Linear(64, 16)])
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    def step(i):
+        h, loss = torch.zeros(32, 64), 0.0
+        for _ in range(120):
+            h = net[0](torch.randn(32, 32), h)
+            loss = loss + net[1](h).square().mean()
+        loss.backward(); opt.step(); opt.zero_grad()
+        return loss.item()
+    return [net], step
+PROGRAMS["cells"] = cells
+answer([compare("cells", "60%", steps=4) | {"ops": min(ops)}])
+"""
+
+
+@pytest.mark.slow
+def test_a_step_that_is_planned_as_a_long_one_ends_with_the_same_bits(child: Runner) -> None:
+    (report,) = child(LONG)
+    assert report["same"]
+    assert report["ops"] > at_once.LONG
+    assert report["planned_steps"] >= 2, report["unplanned"]
+    assert report["recomputes"] > 0
 
 
 CHANGES = """
