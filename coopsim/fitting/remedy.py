@@ -125,6 +125,6 @@ class Remedy:
 def with_options(remedy: Remedy, options: tuple[tuple[Option, str], ...]) -> Remedy:
     """Return a remedy, whose command has these options' values, with the lines for them: those of files are edits."""
     edits = tuple(Edit(option.file, setting=(option.shown, value)) for option, value in options if option.file)
-    lines = [f"{option.shown}: {value}  # in {option.file}" for option, value in options if option.file]
+    lines = [f"{one.shown}: {value}  # in {one.file}" for one, value in options if one.file]
     typed = [remedy.typed] if len(lines) < len(options) else []
     return replace(remedy, lines=(*typed, *lines), edits=(*remedy.edits, *edits), options=options)

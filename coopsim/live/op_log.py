@@ -173,7 +173,7 @@ class StepRecorder(Recorder):
             if self.device_type == "cpu":
                 op.cost_ns = self._took  # measured, where others are estimated
             self._hold_what_may_be_read(to, op)
-        elif inputs and not found and func not in _LOOKS:
+        elif inputs and not (found and any(r.alias_info for r in func._schema.returns)) and func not in _LOOKS:
             # It reads data and makes nothing on the device, as .item() does, or a copy into a tensor on the host: a
             # trace has no such ops, but a plan must not take what they read.
             reads = [s for s in dict.fromkeys(inputs) if s is not None]

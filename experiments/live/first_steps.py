@@ -283,7 +283,7 @@ def table(rows: list[dict[str, str]]) -> str:
         ("with plans", planned, "run to their end", lambda row: not row["why"]),
         ("that do", good, f"reserve at most {MOST} of the budget before the first step by plan", _kept("first")),
         ("that do", good, "go by plan", lambda row: row["planned_steps"] != "0"),
-        ("that do not", without, "do so at the next start", lambda row: row["next_planned"] not in ("", "0")),
+        ("that do not", without, "do so at the next start", lambda row: int(row["next_planned"] or 0) > STEPS // 2),
         ("that go by plan", by_plan, f"reserve at most {MOST} of the budget from then on", _kept("later")),
         ("that go by plan", by_plan, _NO_CALLS, lambda row: row["calls_last"] == "0"),
         ("that still do", unsteady, "do so no more at the next start", lambda row: row["next_calls"] == "0"),

@@ -70,7 +70,7 @@ def _of_toml(text: str) -> Iterator[tuple[str, str, int]]:
     for found in _TOML.finditer(text):
         if found[1]:
             table = found[1].replace('"', "") + "."
-        elif found[3] and found[3][0] not in "[{" and not found[3].startswith(('"""', "'''")):
+        elif found[3] and found[3][0] not in "[{" and not found[3].startswith((3 * '"', 3 * "'")):
             yield table + found[2], found[3], found.start(3)
 
 

@@ -18,11 +18,7 @@ _DEEPEST = 8  #: settings within settings
 
 
 def said(words: Sequence[str]) -> dict[str, str]:
-    """Return the values of words `name=value`, by name as typed, dashes included.
-
-    >>> said(["train", "batch=8", "--model.depth=2", "-j", "a b=c"])
-    {'batch': '8', '--model.depth': '2'}
-    """
+    """Return the values of words `name=value`, by name as typed, dashes included: {"--model.depth": "2"}."""
     found = (word.partition("=") for word in words if "=" in word)
     return {name: value for name, _, value in found if all(part.isidentifier() for part in name.strip("-").split("."))}
 
