@@ -114,7 +114,7 @@ class Space(torch.autograd.Function):
 net = torch.nn.ModuleList(torch.nn.Linear(256, 256) for _ in range(8)).cuda()
 opt = torch.optim.SGD(net.parameters(), 0.1)
 x = torch.zeros(4096, 256, device="cuda")
-budget, ways = coopsim.live.Budget("130MiB"), []
+budget, ways = coopsim.live.Budget("140MiB"), []
 for i in range(8):
     if i == 5:  # as a growing cache of the program's
         kept = torch.empty(6 * MB, dtype=torch.uint8, device="cuda")
