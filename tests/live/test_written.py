@@ -90,15 +90,15 @@ def test_what_is_written_past_the_dispatcher_is_not_made_again(child: Runner) ->
         assert evicted > 0, name
 
 
-@pytest.mark.parametrize("plant", [
-    "from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None",
-    "from coopsim.live.writers import Writers; Writers.used = lambda *_: None",
-    "from coopsim.live.writers import Writers; Writers.ran = lambda *_: None",
-    "from coopsim.live.writers import Writers; Writers.left = lambda *_: None",
-    "from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None",
-])  # fmt: skip
-def test_writers_that_are_not_noticed_show(child: Runner, plant: str) -> None:
-    assert not child(f"{plant}\n{TRAIN}answer(all(same(name)[0] for name in {WAYS!r}))")
+@pytest.mark.parametrize(("plant", "way"), [
+    ("from coopsim.live.writers import Writers; Writers.mark = lambda self, recording: None", "empty"),
+    ("from coopsim.live.writers import Writers; Writers.used = lambda *_: None", "zeros"),
+    ("from coopsim.live.writers import Writers; Writers.ran = lambda *_: None", "buffer"),
+    ("from coopsim.live.writers import Writers; Writers.left = lambda *_: None", "thread"),
+    ("from coopsim.live.unseen import Unseen; Unseen._locate = lambda self, storage: None", "data_ptr"),
+], ids=["mark", "used", "ran", "left", "locate"])  # fmt: skip
+def test_writers_that_are_not_noticed_show(child: Runner, plant: str, way: str) -> None:
+    assert not child(f"{plant}\n{TRAIN}answer(same({way!r})[0])")
 
 
 @pytest.mark.parametrize("compiler", [{}, {"CXX": "/nowhere/c++"}], ids=["observed", "in Python"])
