@@ -55,7 +55,7 @@ TRAINER = ("--output_dir", "out", "--max_steps", "3", "--report_to", "none", "--
             ("loader.py",),
             (),
             (
-                "loader = DataLoader(data, batch_size=args.bs // 2, shuffle=True)",
+                "loader.py --bs 2048",
                 "for i, (x, y) in enumerate(loader):",
                 "    (loss / 2).backward()",
                 "    if (i + 1) % 2 == 0:",
