@@ -110,10 +110,6 @@ class StepRecorder(Recorder):
         assert self._recording is not None
         return self._recording
 
-    @property
-    def _born(self) -> set[Storage]:
-        return {s for e in self._started.events if isinstance(e, Op) for s in e.creates}
-
     # -- an op -------------------------------------------------------------------------------------------------------
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -245,7 +241,7 @@ class StepRecorder(Recorder):
         """
         if not self._held and op.phase is Phase.OPTIMIZER and any(s.role is Role.PARAMETER for s in op.mutates):
             self._held = True
-            born = self._born - set(op.creates)
+            born = to.known.difference(to.start, op.creates)
             alive = [s for s in self.ledger.alive() if s.role is None and s in born]
             to.events.insert(len(to.events) - 1, Op(-1, HOLD, op.phase, "", 0, alive, []))
 

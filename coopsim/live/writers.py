@@ -63,9 +63,9 @@ class Writers:
     def used(self, tensors: Iterable[torch.Tensor]) -> None:
         """Look at the storages of tensors that an op is about to use."""
         for tensor in tensors:
-            storage = tensor.untyped_storage()
+            storage, version = tensor.untyped_storage(), _version(tensor)
             key = storage._cdata
-            if _version(tensor) > self._version_of(storage, _version(tensor)):
+            if version > self._version_of(storage, version):
                 self._others.add(key)
             if key in self._zeros:
                 self._zeros.discard(key)
