@@ -46,7 +46,7 @@ class Following(State):
 
         False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
         """
-        self._context.room.go_by_plan(self._movable)
+        self._context.room.go_by_plan()
         values = self._context.values
         try:
             values.materialize(values.spilled.values)
@@ -57,7 +57,7 @@ class Following(State):
     def start(self) -> None:
         """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
         context, follow = self._context, self._follow
-        context.room.go_by_plan(self._movable)
+        context.room.go_by_plan()
         follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
@@ -146,9 +146,6 @@ class Following(State):
     def storages(self) -> Iterable[TrackedStorage]:
         """The tracked storages of the plan so far."""
         return self._follow.storages.values()
-
-    def _movable(self) -> Iterable[TrackedStorage]:
-        return self.storages if self._follow.observed is None else ()
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 

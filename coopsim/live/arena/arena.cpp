@@ -116,7 +116,6 @@ class Arena {
   int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
   int when_full = 0;  // 0: PyTorch's error, 1: memory outside, 2: an error that no op catches, unlike PyTorch's
   Plan plan;
-  int64_t next = -1;  // where the next request goes, if it is free; -1: nobody said
 
   Arena(int device, int64_t size) : device_(device) { resize(size); }
 
@@ -130,12 +129,9 @@ class Arena {
 
   void* take(int64_t asked, Stream stream) {
     const int64_t n = round_up(asked);
-    int64_t at = std::exchange(next, -1);
-    if (at < 0) {
-      at = plan.place(n);
-      stats.planned += at >= 0;
-      stats.placed += at >= 0 && is_free(at, n);
-    }
+    int64_t at = plan.place(n);
+    stats.planned += at >= 0;
+    stats.placed += at >= 0 && is_free(at, n);
     if (at < 0 || !is_free(at, n)) at = anywhere(n);
     if (at < 0) return nullptr;
     carve(at, n, asked, stream);
@@ -471,7 +467,6 @@ void coopsim_arena_reset_peaks(int device) {
 }
 
 void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
-void coopsim_arena_next(int device, int64_t offset) { arena_of(device).next = offset; }
 void coopsim_arena_when_full(int device, int how) { arena_of(device).when_full = how; }
 
 void coopsim_arena_log(int device) {

@@ -66,7 +66,6 @@ def load() -> Any:
         taking.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
     lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
     lib.coopsim_arena_zone.argtypes = [ctypes.c_int, ctypes.c_int64]
-    lib.coopsim_arena_next.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
     lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers, ctypes.c_int64]
     return lib
@@ -122,10 +121,6 @@ class Arena:
     def when_full(self, how: int) -> None:
         """Set what becomes of requests that find no room: FAILS, GROWS or RAISES."""
         self._lib.coopsim_arena_when_full(self._device, how)
-
-    def put_next(self, offset: int) -> None:
-        """Place the next request at `offset`, if that range is free; -1 cancels this."""
-        self._lib.coopsim_arena_next(self._device, offset)
 
     def log(self) -> None:
         """Start a new log of requests and frees, and drop the one before."""
