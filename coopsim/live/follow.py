@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
+from coopsim.live.actions import Action, Kind, Recompute, Skipped
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
@@ -165,7 +165,7 @@ class Follow:
         for copy in skipped.copies.values():
             self._act(copy)
         for copied in skipped.evicted:
-            self._act(EvictOffloaded(copied))
+            self._act(Action(Kind.EVICT_OFFLOADED, copied))
         for s, tracked in storages.items() if held else ():
             for version in {v for v in tracked.held if (s, v) not in wanted}:
                 del tracked.held[version]
@@ -238,7 +238,7 @@ class Follow:
             if tracked is not None and (memory := self.values.residency.memory_of((tracked, version))) is not None:
                 tracked.held.setdefault(version, memory)
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action | Recompute) -> None:
         storages = self.storages
         if isinstance(action, Recompute):
             if (call := self._calls.get(action.op)) is None:
@@ -251,18 +251,18 @@ class Follow:
         tracked = storages.get(s)
         if tracked is None:
             return
-        match action:
-            case Evict():
+        match action.kind:
+            case Kind.EVICT:
                 self.values.residency.evict((tracked, v))
-            case Drop():
+            case Kind.DROP:
                 tracked.held.pop(v, None)
-            case Offload(at=at) if self.plan.has_place(s, tracked.nbytes):
-                self.values.residency.offload((tracked, v), at)
-            case EvictOffloaded():
+            case Kind.OFFLOAD if self.plan.has_place(s, tracked.nbytes):
+                self.values.residency.offload((tracked, v), action.at)
+            case Kind.EVICT_OFFLOADED:
                 self.values.residency.evict_offloaded((tracked, v))
-            case Fetch():
+            case Kind.FETCH:
                 self.values.fetch((tracked, v))
-            case Arrive():
+            case Kind.ARRIVE:
                 self.values.residency.arrive((tracked, v))
 
     def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: Drawn | None) -> Call:

@@ -12,15 +12,14 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.observer import Kept, Observer, State, load, stored
 from coopsim.live.operands import Repeats, draws, repeats
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 
-EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
-_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFLOADED, Fetch: FETCH, Arrive: ARRIVE}
+_AGAIN = 2  #: the kind of Recompute in table.h
 
 
 class Table:
@@ -74,10 +73,10 @@ def _row(plan: Plan, row: Row) -> list[int]:
     return numbers
 
 
-def _action(action: Action) -> list[int]:
+def _action(action: Action | Recompute) -> list[int]:
     if isinstance(action, Recompute):
-        return [AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
-    return [_KINDS[type(action)], *action.value, action.at if isinstance(action, Offload) else 0]
+        return [_AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [action.kind, *action.value, action.at]
 
 
 def _counted(numbers: Iterable[int]) -> list[int]:
@@ -245,15 +244,15 @@ class Observed:
         storage: the program's. give: to be called with the memory of a value that arrives, or whether one may leave.
         """
         copies, key = self._values.residency.copies, (s, v)
-        if kind == EVICT_OFFLOADED:
+        if kind == Kind.EVICT_OFFLOADED:
             self._give(storage)
             give(copies.finish_offload(key))
-        elif kind == ARRIVE:
+        elif kind == Kind.ARRIVE:
             arrived = copies.arrive(key)
             give(arrived)
             if arrived is not None:
                 copies.arrived(key)
-        elif kind == OFFLOAD:
+        elif kind == Kind.OFFLOAD:
             assert storage is not None
             if self._plan.has_place(s, storage.nbytes()) and not self._values.residency.ledger.is_located(storage):
                 copies.offload(key, storage, at)

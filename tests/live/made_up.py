@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Evict, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.copies import HostArea
 from coopsim.live.device import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
@@ -159,7 +159,7 @@ MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.su
 def example(last: Any = SUB) -> Any:
     """A plan of a = 2 x, b = a + 1, c = -x, d = b - a, by which `a` is evicted before c and made again before d."""
     a, b, c, d = Op(MUL, [0], [1], 0), Op(ADD, [1], [2], 1), Op(NEG, [0], [3], 2), Op(last, [2, 1], [4], 3)
-    rows = [row(a), row(b), row(c, before=[Evict((1, 0))]), row(d, before=[Recompute(0, ((1, 0),))])]
+    rows = [row(a), row(b), row(c, before=[Action(Kind.EVICT, (1, 0))]), row(d, before=[Recompute(0, ((1, 0),))])]
     return plan(rows, range(5))
 
 
