@@ -490,7 +490,7 @@ int64_t coopsim_arena_layout(int device, int64_t most, int64_t* out) {
 
 // From now on requests go where this plan has them; `at` is the entry of its tape that runs. No `at`: by no plan.
 void coopsim_arena_follow(int device, const int64_t* at, int64_t rows, const int64_t* start, const int64_t* bytes,
-                          const int64_t* offset, int64_t height) {
+                          const int64_t* offset) {
   std::lock_guard<std::mutex> lock(mutex);
   Plan& plan = arena_of(device).plan;
   plan = Plan();
@@ -499,6 +499,7 @@ void coopsim_arena_follow(int device, const int64_t* at, int64_t rows, const int
   plan.start.assign(start, start + rows + 1);
   plan.bytes.assign(bytes, bytes + start[rows]);
   plan.offset.assign(offset, offset + start[rows]);
-  plan.height = height;
+  for (int64_t i = 0; i < start[rows]; i++)
+    if (offset[i] >= 0) plan.height = std::max(plan.height, offset[i] + bytes[i]);
 }
 }

@@ -67,7 +67,7 @@ def load() -> Any:
     lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
     lib.coopsim_arena_zone.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
-    lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers, ctypes.c_int64]
+    lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers]
     return lib
 
 
@@ -148,20 +148,19 @@ class Arena:
                 return found[: width * n]
             room = n
 
-    def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int], height: int) -> None:
+    def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int]) -> None:
         """Place requests at a plan's addresses, until `unfollow`.
 
         at: a ctypes number that is kept up to date with the entry of the op log that runs; the requests of entry r have
-        the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address. height: in
-        bytes; nothing is planned above it.
+        the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address.
         """
         arrays = [(ctypes.c_int64 * max(len(values), 1))(*values) for values in (start, nbytes, offsets)]
         self._followed = at
-        self._lib.coopsim_arena_follow(self._device, ctypes.byref(at), len(start) - 1, *arrays, height)
+        self._lib.coopsim_arena_follow(self._device, ctypes.byref(at), len(start) - 1, *arrays)
 
     def unfollow(self) -> None:
         """Place requests without a plan."""
-        self._lib.coopsim_arena_follow(self._device, None, 0, None, None, None, 0)
+        self._lib.coopsim_arena_follow(self._device, None, 0, None, None, None)
         self._followed = None
 
 
