@@ -104,7 +104,7 @@ def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Fo
         found = search.leaving(margin).candidate
         if found is None:
             return "no schedule was found that fits"
-        return found, Plan(search.trace, found.schedule, op_log, everything=False)
+        return found, Plan(search.trace, found.schedule, op_log)
 
     def needed(plan: Plan) -> int:
         asked = requests_of(plan)

@@ -81,9 +81,10 @@ class Row:
 class Plan:
     """A schedule of a recorded step, by rows of its op log.
 
-    everything: keep the call of every op, so that any can be run again by a step that leaves the plan. evict: False if
-    there is room for everything; then the plan only recognises the step. time: predicted of a step; None if nobody
-    asked.
+    storages: watch all, so that a step that leaves the plan knows what is there; else those that the plan evicts, and
+    what makes them again reads. calls: keep the call of every op, so that another plan can be taken over; else those of
+    ops that may be run again. evict: False if there is room for everything; then the plan only recognises the step.
+    time: predicted of a step; None if nobody asked.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class Plan:
         schedule: Schedule,
         op_log: Sequence[Entry],
         *,
-        everything: bool,
+        storages: bool = False,
+        calls: bool = False,
         evict: bool = True,
         time: StepTime | None = None,
     ) -> None:
@@ -113,8 +115,9 @@ class Plan:
             self._before[op + 1][:0] = self._before.pop(op, [])
             self._keep[op + 1] += self._keep.pop(op, [])
         self._maker = {value: op for op, values in enumerate(self.program.writes) for value in values}
-        ops = range(trace.n_ops) if everything else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
+        ops = range(trace.n_ops) if calls else [*self._again, *(self._maker.get(v, -1) for v in self._evicted)]
         self._calls = self._with_ancestors(ops) - self.program.collectives  # which are not run again
+        self.watched = set(range(trace.n_storages)) if storages else self._watched()
         self.rows = self._rows(op_log)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
         self._table: Any = None
@@ -196,12 +199,16 @@ class Plan:
                 stack += [self._maker[v] for v in self.program.reads[op] if v in self._maker]
         return found
 
-    def _rows(self, op_log: Sequence[Entry]) -> list[Row]:
-        reads, writes = self.program.reads, self.program.writes
-        watch = self.watched = {s for s, _ in self._evicted | self._offloaded}
-        watch |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
+    def _watched(self) -> set[int]:
+        """The storages that the plan moves or holds, and those of the ops that may be run again."""
+        found = {s for s, _ in self._evicted | self._offloaded}
+        found |= {s for values in (*self._keep.values(), *self._copies.values()) for s, _ in values}
         for op in self._calls:
-            watch |= {s for s, _ in (*reads[op], *writes[op])} | self.mutates[op]
+            found |= {s for s, _ in (*self.program.reads[op], *self.program.writes[op])} | self.mutates[op]
+        return found
+
+    def _rows(self, op_log: Sequence[Entry]) -> list[Row]:
+        writes, watch = self.program.writes, self.watched
         rows, outside = [], self._outside()
         for entry in op_log:
             op = entry.op
