@@ -108,7 +108,7 @@ def at_start(op_log: Sequence[Any], search: Search, p: PlanningParameters) -> Fo
 
     def needed(plan: Plan) -> int:
         asked = requests_of(plan)
-        resting = [(0, stays(asked, search.trace, search.others))]  # as one block
+        resting = ((0, stays(asked, search.trace, search.others)),)  # as one block
         return place(asked, resting, search.limit).needed
 
     chosen = placed(p.arena_margins(search.limit), choose, needed, search.limit)

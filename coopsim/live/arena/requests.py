@@ -17,7 +17,7 @@ from coopsim.trace.alive import round_up
 TO_THE_END = 1 << 40  #: the `until` of what is still allocated when the step is over
 
 
-@dataclass
+@dataclass(eq=False)
 class Requests:
     """The requests of a step, numbered in order. Entry r of the plan's op log makes start[r] to start[r + 1] - 1.
 
