@@ -96,10 +96,10 @@ class Observer:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in observer.cpp's format. observed: what Python does for the
-        library, an observed.Observed. ooms: as Attempts takes it.
+        library, an observed.Observed. ooms: as Room takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
-        wanted = True, True, observed.is_capped, True
+        wanted = True, True, observed.room.is_capped, True
         self._callbacks[:] = [at if yes else None for at, yes in zip(self._addresses, wanted, strict=True)]
         numbers = (ctypes.c_int64 * len(known))(*known)
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers, ctypes.byref(ooms))
@@ -135,12 +135,12 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        self._for.roomy(bool(enter))
+        self._for.room.exceed(bool(enter))
 
     def _foreign(self, address: int) -> None:
         storage = stored(address)
         if storage is not None and self._for is not None:
-            self._for.count(storage)
+            self._for.ledger.of_storage(storage)
 
     def disengage(self) -> None:
         """Stop following the plan: every op goes to the dispatch mode."""
@@ -169,13 +169,9 @@ class Observer:
         """Keep the observer from evicting a storage until the step is over."""
         self._lib.coopsim_pin(self._self, ctypes.c_void_p(storage._cdata))
 
-    def count(self, storage: torch.UntypedStorage) -> bool:
-        """Let the observer count a storage's bytes in `account`, on the CPU. True if it does, False if it cannot."""
-        return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(storage._cdata)))
-
-    def uncount(self, storage: torch.UntypedStorage) -> None:
-        """Let the observer no longer count a storage; does nothing if it does not."""
-        self._lib.coopsim_uncount(ctypes.c_void_p(storage._cdata))
+    def count(self, address: int) -> bool:
+        """Count the memory of the storage at an address (`_cdata`) until it is freed. False for a GPU's, say."""
+        return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(address)))
 
 
 class Kept:

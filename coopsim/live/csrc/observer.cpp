@@ -233,7 +233,6 @@ void coopsim_trap(StorageImpl* storage, const char* error) {
 void coopsim_swap(StorageImpl* one, StorageImpl* other) { coopsim::swap(one, other); }
 
 int coopsim_count(Follower* follower, StorageImpl* storage) { return follower->account->add(storage); }
-void coopsim_uncount(StorageImpl* storage) { Account::remove(storage); }
 
 Table* coopsim_table(const int64_t* numbers, const char* const* names, const char* const* overloads) {
   return read_table(numbers, names, overloads);
