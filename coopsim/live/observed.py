@@ -104,11 +104,10 @@ class Observed:
         storages: dict[int, TrackedStorage],
         calls: dict[int, Call],
     ) -> None:
-        self._observer, self._plan, self._values = observer, plan, values
+        self.observer, self._plan, self._values = observer, plan, values
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
         self._known, self._storages, self._calls = known, storages, calls
         self.room, self.ledger = values.room, values.residency.ledger
-        self.state: Any = observer.state
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
@@ -123,18 +122,14 @@ class Observed:
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        self._observer.engage(self._table, at, known, self, values.room.ooms)
+        self.observer.engage(self._table, at, known, self, values.room.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
         values.residency.evicted.clear()  # as the observer knows it from now on
 
     def fetch(self) -> None:
         """Take back: bring tracked storages and calls up to date."""
-        residency = self._values.residency
-        residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
-        if residency.streams is not None:
-            residency.streams.observed()
-        numbers = self._observer.known()
+        residency, numbers = self._values.residency, self.observer.known()
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
             tracked = self._storages.get(s)
@@ -151,8 +146,11 @@ class Observed:
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
-                self._keep(op, Kept(handle))
-        self._observer.disengage()
+                row = self._plan.row_of[op]
+                operands = [self._storages.get(s) for s in row.entry.inputs]
+                self._calls[op] = Call(row.func, (), {}, kept=Kept(handle), operands=operands)
+                self._calls[op].by_plan(self._plan, row, self._storages)
+        self._stop()
 
     def end(self, *, over: bool) -> bool:
         """Stop following at the end of the step; True. False, and nothing is stopped, if Python has to `fetch` first.
@@ -161,42 +159,17 @@ class Observed:
 
         over: whether all entries of the plan have run.
         """
-        if not over or self.state[State.BROKEN] or not self._observer.complete():
+        if not over or self.observer.state[State.BROKEN] or not self.observer.complete():
             return False
-        state = self.state
-        residency = self._values.residency
+        self._stop()
+        return True
+
+    def _stop(self) -> None:
+        residency, state = self._values.residency, self.observer.state
         residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
         if residency.streams is not None:
             residency.streams.observed()
-        self._observer.disengage()
-        return True
-
-    def can_follow(self) -> bool:
-        """Whether the observer would not leave each op to Python."""
-        return self._observer.is_usual(self._values.device_type)
-
-    def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Whether the observer has evicted a storage, which is without memory now."""
-        return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
-
-    def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep the observer from evicting a storage until the step is over."""
-        self._observer.pin(storage)
-
-    def _keep(self, op: int, kept: Kept) -> None:
-        storages, plan = self._storages, self._plan
-        row = plan.row_of[op]
-        call = Call(
-            row.func,
-            (),
-            {},
-            reads=[(storages[s], v) for s, v in plan.program.reads[op]],
-            mutates=[storages[s] for s in plan.mutates[op] if s in storages],
-            kept=kept,
-            operands=[storages.get(s) for s in row.entry.inputs],
-        )
-        call.made(row.entry.results, plan.program.writes[op], storages)
-        self._calls[op] = call
+        self.observer.disengage()
 
     # -- what the observer calls Python for ----------------------------------------------------------------------------
 

@@ -81,11 +81,13 @@ class Observer:
         self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
         self._addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self._functions]
 
-    def enter(self) -> bool:
-        """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
+    def enter(self, device_type: str) -> None:
+        """Start to intercept the ops of the latest dispatch mode, unless an observer does so already.
+
+        device_type: "cuda" or "cpu", of the ops that plans have.
+        """
         self.inside = True
-        self.inside = bool(self._lib.coopsim_enter(self._self))
-        return self.inside
+        self.inside = bool(self._lib.coopsim_enter(self._self, ctypes.c_int(device_type == "cpu")))
 
     def exit(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
@@ -150,9 +152,9 @@ class Observer:
         """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
-    def is_usual(self, device_type: str) -> bool:
+    def is_usual(self) -> bool:
         """Whether ops compute as when the step began: else it would leave each to Python (calls.h)."""
-        return bool(self._lib.coopsim_is_usual(self._self, ctypes.c_int(device_type == "cpu")))
+        return bool(self._lib.coopsim_is_usual(self._self))
 
     def known(self) -> Iterator[int]:
         """The state of storages and calls, as numbers in the format of observer.cpp, which says where they end."""
@@ -163,7 +165,7 @@ class Observer:
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
         """Whether the observer has evicted a storage, which is without memory now."""
-        return bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
+        return self.state[State.GONE] and bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep the observer from evicting a storage until the step is over."""
