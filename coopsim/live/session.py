@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
-from weakref import WeakSet
 
 from coopsim.base import budget as amounts
 from coopsim.live import device, host, observer, refused
@@ -22,7 +21,6 @@ from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.host import Hosting, Offloading, StepTime
 from coopsim.live.learner import Learner, Totals
-from coopsim.live.plan import Plan
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
@@ -104,7 +102,6 @@ class TrainingSession:
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         self._by_plan = True  # the latest step, if there was one
-        self._begun: WeakSet[Plan] = WeakSet()  # plans that a step could follow
         self._spilled = False  # a step without a plan has sent values to the host since they were laid out
         _forget_in_forks(weakref.ref(self))
 
@@ -123,10 +120,9 @@ class TrainingSession:
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
         expected = self.known.expected
-        plans = {one.plan for one in (candidates if expected is None else [expected]) if one.plan is not None}
-        new = not plans <= self._begun
-        self._begun |= plans
-        trims, lays_out = bool(plans) and not self._by_plan, new and self._spilled
+        planned = [one.state for one in (candidates if expected is None else [expected]) if one.plan is not None]
+        trims = bool(planned) and not self._by_plan
+        lays_out = (trims and self._spilled) or any(state.ran_out for state in planned)
         self._spilled &= not lays_out
         start = Start(expected, candidates, self.known.signatures, hard=hard, trims=trims, lays_out=lays_out)
         self._running = step = Step(

@@ -59,8 +59,8 @@ class PlanState:
 
     tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
     allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache. ran_out: steps that ran out of memory, one after
-    the other, up to the latest.
+    retries: how often all of these gave back the allocator's cache. ran_out: steps by a plan that stays that ran out of
+    memory, the first of all and those up to the latest, one after the other.
     """
 
     why: str = ""
@@ -86,13 +86,14 @@ class PlanState:
 
     def keep(self, enough: int) -> "PlanState":
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
-        kept = replace(self, kept=self.kept + 1, ran_out=0)
+        kept = replace(self, kept=self.kept + 1, ran_out=min(self.ran_out, 1))
         return kept if kept.kept < enough else replace(kept, allocating=0, retries=0)
 
     def allocate(self, retries: int, *, ran_out: bool) -> "PlanState":
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         allocating, retries = self.allocating + 1, self.retries + retries
-        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=(self.ran_out + 1) * ran_out)
+        ran_out = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
+        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=ran_out)
 
 
 @dataclass(eq=False)
