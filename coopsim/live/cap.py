@@ -1,4 +1,4 @@
-"""The budget as a cap on what PyTorch's caching allocator takes from the GPU; that of an arena is in arena/hole.py.
+"""The budget as a cap on what PyTorch's caching allocator takes from the GPU; that of an arena is in arena/cap.py.
 
 At the cap the allocator first returns the free blocks that it caches; if that is not enough, the op runs out of memory,
 and values can be evicted.
@@ -9,7 +9,7 @@ import torch
 from coopsim.base import alloc_conf
 from coopsim.base.budget import memory_fraction
 from coopsim.live import device
-from coopsim.live.arena.hole import ArenaCap
+from coopsim.live.arena.cap import ArenaCap
 from coopsim.record.observe import torch_private
 
 _STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least

@@ -85,11 +85,11 @@ def at_start(op_log: Sequence[Any], search: Search) -> Candidate | str:
         found = search.leaving(margin)
         if isinstance(found, str):
             return "no schedule was found that fits"
-        return found, Plan(search.trace, found.schedule, op_log, everything=False)
+        return found, Plan(search.trace, found.schedule, op_log)
 
     def needed(plan: Plan) -> int:
         asked = requests_of(plan)
-        resting = [(0, stays(asked, search.trace, search.others))]  # as one block
+        resting = ((0, stays(asked, search.trace, search.others)),)  # as one block
         return place(asked, resting, search.limit).needed
 
     chosen = placed(arena_margins(search.limit), choose, needed, search.limit)

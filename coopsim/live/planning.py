@@ -179,14 +179,14 @@ class Planning:
     def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
         """The plan by which steps follow a schedule.
 
-        It knows every op and storage if steps leave their plans, for which another may be there; or if a step takes
-        more than half of the budget, so that one that leaves its plan can send what is there to the host.
+        It keeps every call if steps leave their plans, for which another may be there. It watches every storage if a
+        step takes more than half of the budget, so that one that leaves its plan can send what is there to the host.
         """
         needed, limit = signature.peak_bytes + self.others, self.limit or 0
-        everything, evict = self.varies or 2 * needed > limit, needed + candidate.margin > limit
+        storages, evict = self.varies or 2 * needed > limit, needed + candidate.margin > limit
         trace, schedule, op_log = signature.trace, candidate.schedule, signature.op_log
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
-        return Plan(trace, schedule, op_log, everything=everything, evict=evict, time=time)
+        return Plan(trace, schedule, op_log, storages=storages, calls=self.varies, evict=evict, time=time)
 
     # -- what steps show ---------------------------------------------------------------------------------------------
 

@@ -192,7 +192,7 @@ from coopsim.live.signatures import Candidate, PlanState, Signature
 def following(own):
     return Signature(None, [], 1, 0, state=PlanState("", Candidate(own, None), own))
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
-    placed = SimpleNamespace(next=lambda plan: SimpleNamespace(needed=410 - plan))
+    placed = SimpleNamespace(needed=lambda plan: 410 - plan)
     choose = lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none"
     return PlacedPlans(placed, choose)
 def first(most):

@@ -77,7 +77,7 @@ def test_another_op_leaves_the_plan(child: Runner) -> None:
 state, ran = begun(Following(step.context, planned)), []
 ops = calls(x, run(state))
 a, b, c = (next(ops) for _ in range(3))
-evicted = state.storages
+evicted = state._follow.storages.values()
 evicted = [tracked.evicted for tracked in evicted]
 out = run(state)(MUL, a, 3)
 left = state.current.left
