@@ -7,7 +7,7 @@ others the median over turns of the ratio to the plain steps of the same turn, s
 matters little.
 
 What is added per op run again is what a budget of 35 % takes beyond one of 95 %, by the ops that it runs again beyond
-that: the op itself as PyTorch dispatches it, and its evictions. Both budgets keep the call of every op.
+that: the op itself as PyTorch dispatches it, and its evictions. Both budgets keep the calls of the same ops, nearly.
 PyTorch's own share is what the very same calls take by themselves, in the same run, from Python. A table in Markdown.
 
     python benchmarks/live_host.py

@@ -16,7 +16,6 @@ from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, Spilling, State
-from coopsim.live.tracked import TrackedStorage
 from coopsim.record.observe import accumulation
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
@@ -35,7 +34,7 @@ class Following(State):
         super().__init__(context)
         assert signature.plan is not None
         self.signature: Signature = signature
-        self._follow = follow or Follow(signature.plan, context.values)
+        self._follow = follow or Follow(signature.plan, context.values, context.storages)
 
     def begin(self) -> None:
         """Begin the step, whose signature is expected, or leave the plan at once."""
@@ -46,7 +45,7 @@ class Following(State):
 
         False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
         """
-        self._context.room.go_by_plan(self._movable)
+        self._context.room.go_by_plan()
         values = self._context.values
         try:
             values.materialize(values.spilled.values)
@@ -57,7 +56,7 @@ class Following(State):
     def start(self) -> None:
         """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
         context, follow = self._context, self._follow
-        context.room.go_by_plan(self._movable)
+        context.room.go_by_plan()
         follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
@@ -115,7 +114,7 @@ class Following(State):
                 continue
             if self.signature.common(other) < now.at:
                 continue
-            follow = Follow(other.plan, context.values)
+            follow = Follow(other.plan, context.values, context.storages)
             if follow.take_over(now.taken(), held=True):
                 for tracked in now.storages.values():
                     if follow.storages.get(tracked.number) is not tracked:
@@ -129,7 +128,7 @@ class Following(State):
         self.stop()
         self._context.residency.copies.wait_for_all()
         left = LeftPlan(why, outgrown or self._follow.at < self.signature.decided, ran_out)
-        self._go_on(Spilling(self._context, self.signature, left)).begin(self.storages)
+        self._go_on(Spilling(self._context, self.signature, left)).begin()
 
     def stop(self) -> None:
         """Stop following the plan, and take back what the observer knows."""
@@ -141,14 +140,6 @@ class Following(State):
         """Leave the plan, if the step has ended before it."""
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
-
-    @property
-    def storages(self) -> Iterable[TrackedStorage]:
-        """The tracked storages of the plan so far."""
-        return self._follow.storages.values()
-
-    def _movable(self) -> Iterable[TrackedStorage]:
-        return self.storages if self._follow.observed is None else ()
 
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
@@ -165,10 +156,6 @@ class Following(State):
             self.fetch()
             super().materialize(storage)
             self.hand_over()
-
-    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """What tracks a storage, while Python follows; None if it is not known."""
-        return self._follow.bindings.of(storage)
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows."""

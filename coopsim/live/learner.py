@@ -17,7 +17,7 @@ from coopsim.live.op_log import StepRecorder
 from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.planning import Planning
 from coopsim.live.residency import Residency
-from coopsim.live.signatures import KnownSignatures, NoPlan, Signature
+from coopsim.live.signatures import KnownSignatures, PlanState, Signature
 from coopsim.live.state import Spilling, State
 from coopsim.live.step import IN_PARTS, Step
 from coopsim.live.stored import StoredPlans
@@ -90,8 +90,6 @@ class Learner:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._stored, self._own = stored, stored if stored is not None and stored.own else None
         self._device_type = ""
-        self._first: Signature | None = None  # the program's first step, if it was recorded
-        self._prepared = False  # a plan of it is sought for another start
 
     def take(self, device_type: str) -> None:
         """Enter the signatures that are stored, if any, for steps on this type of device.
@@ -140,35 +138,28 @@ class Learner:
         if step.in_parts:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
+        why = _FIRST if first and self._plans else ""
         signature = Signature(
-            trace,
-            recorder.op_log,
-            recorder.decided or 1,
-            peak_bytes(trace, GRANULE),
-            first,
-            NoPlan(_FIRST if first and self._plans else ""),
+            trace, recorder.op_log, recorder.decided or 1, peak_bytes(trace, GRANULE), first, PlanState(why)
         )
-        self._known.last = signature
-        if not self._plans:
-            self._known.add(signature)
-        elif first:  # no other will be like it
-            self._first = signature
-        else:
-            if (
-                self._share
-                and self._own is not None
-                and not any(one.state.kept or one.state.validated for one in self._known.signatures)
-            ):
-                self._known.signatures.clear()  # the program is another than it was, and so is its largest step
-            self._known.add(signature)
-            self._known.forget_oldest()
-            if self._share:
-                self._find_limit()
-            self._planning.learn(signature)
-            background = self._planning.usable_background
-            if self._own is not None and self._first is not None and background is not None and not self._prepared:
-                self._prepared = True
-                self._planning.learn(self._first)
+        known, planning = self._known, self._planning
+        shown = any(one.state.kept or one.state.validated for one in known.signatures)
+        if self._share and self._own is not None and not (first or shown):  # the program is another than it was
+            known.signatures[:] = [one for one in known.signatures if one.first]
+        known.add(signature)
+        if not self._plans or first:  # no other will be like it
+            return
+        known.forget_oldest()
+        if self._share:
+            self._find_limit()
+        planning.learn(signature)
+        if self._own is not None and planning.asks:
+            for one in self._unprepared():
+                planning.learn(one)
+
+    def _unprepared(self) -> list[Signature]:
+        """The first steps of a program, for which no plan has been sought yet: it is for another start."""
+        return [one for one in self._known.signatures if one.state == PlanState(_FIRST)]
 
     def _find_limit(self) -> None:
         """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
@@ -206,13 +197,11 @@ class Learner:
             planning.take()
         elif planning.background is None or planning.background.is_asked() or not self.all_validated:
             return
-        signatures = [signature for signature in known if not planning.is_asked(signature)]
-        if self._own.has(signatures) or not any(signature.state.schedule for signature in signatures):
+        signatures = [signature for signature in known if signature.first or not planning.is_asked(signature)]
+        if self._own.has(signatures) or not any(one.state.schedule for one in signatures if not one.first):
             return
-        if self._first is not None:
-            if self._first.state.schedule is None:
-                planning.learn(self._first, now=True)
-            signatures.insert(0, self._first)
+        for one in self._unprepared():
+            planning.learn(one, now=True)
         self._own.keep(self._file(signatures, command))
 
     def _file(self, signatures: list[Signature], command: str) -> PlanFile:

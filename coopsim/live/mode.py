@@ -106,9 +106,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def bring_all_back(self, *, failed: bool) -> None:
         """Bring back what the step has evicted, as far as there is room. failed: it need not be all."""
-        values = self._context.values
         with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
-            values.finish([*self._context.storages.all, *self.state.storages])
+            self._context.values.finish()
+            self._context.storages.let_go()
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""

@@ -5,22 +5,21 @@ A plan is given to it as one array of numbers, which table.h reads.
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.observer import Kept, Observer, State, load, stored
 from coopsim.live.operands import Repeats, draws, repeats
 from coopsim.live.plan import Plan, Row
-from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 
-EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
-_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFLOADED, Fetch: FETCH, Arrive: ARRIVE}
+_AGAIN = 2  #: the kind of Recompute in table.h
 
 
 class Table:
@@ -74,10 +73,10 @@ def _row(plan: Plan, row: Row) -> list[int]:
     return numbers
 
 
-def _action(action: Action) -> list[int]:
+def _action(action: Action | Recompute) -> list[int]:
     if isinstance(action, Recompute):
-        return [AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
-    return [_KINDS[type(action)], *action.value, action.at if isinstance(action, Offload) else 0]
+        return [_AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [action.kind, *action.value, action.at]
 
 
 def _counted(numbers: Iterable[int]) -> list[int]:
@@ -93,8 +92,8 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
 class Observed:
     """The part of one step that the observer follows.
 
-    storages, calls: the dictionaries of the Follow object, by number of the storage and of the op. They are out of date
-    between `follow` and `fetch`.
+    known: the tracked storages of the step. storages, calls: the dictionaries of the Follow object, by number of the
+    storage and of the op. All are out of date between `follow` and `fetch`.
     """
 
     def __init__(
@@ -102,12 +101,13 @@ class Observed:
         observer: Observer,
         plan: Plan,
         values: Values,
+        known: TrackedStorages,
         storages: dict[int, TrackedStorage],
         calls: dict[int, Call],
     ) -> None:
         self._observer, self._plan, self._values = observer, plan, values
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
-        self._storages, self._calls = storages, calls
+        self._known, self._storages, self._calls = known, storages, calls
         self.state: Any = observer.state
         self._above = ExitStack()  # the budget
 
@@ -133,8 +133,8 @@ class Observed:
             tracked.held.clear()
         values.residency.evicted.clear()  # as the observer knows it from now on
 
-    def fetch(self) -> Iterator[TrackedStorage]:
-        """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
+    def fetch(self) -> None:
+        """Take back: bring tracked storages and calls up to date."""
         residency = self._values.residency
         residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
         if residency.streams is not None:
@@ -144,8 +144,7 @@ class Observed:
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
             tracked = self._storages.get(s)
             if tracked is None:
-                tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
-                yield tracked
+                tracked = self._storages[s] = self._known.enter(TrackedStorage(storage, nbytes, s))
             tracked.version, tracked.made_again = next(numbers), True
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
@@ -245,15 +244,15 @@ class Observed:
         storage: the program's. give: to be called with the memory of a value that arrives, or whether one may leave.
         """
         copies, key = self._values.residency.copies, (s, v)
-        if kind == EVICT_OFFLOADED:
+        if kind == Kind.EVICT_OFFLOADED:
             self._give(storage)
             give(copies.finish_offload(key))
-        elif kind == ARRIVE:
+        elif kind == Kind.ARRIVE:
             arrived = copies.arrive(key)
             give(arrived)
             if arrived is not None:
                 copies.arrived(key)
-        elif kind == OFFLOAD:
+        elif kind == Kind.OFFLOAD:
             assert storage is not None
             if self._plan.has_place(s, storage.nbytes()) and not self._values.residency.ledger.is_located(storage):
                 copies.offload(key, storage, at)

@@ -19,7 +19,7 @@ from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage, Value
 from coopsim.record.observe import torch_private
 from coopsim.record.observe.extension import NoExtensionError
-from coopsim.record.observe.torch_private import DisableTorchDispatch, set_error_of_reading, storage_at
+from coopsim.record.observe.torch_private import set_error_of_reading, storage_at
 
 
 class Residency:
@@ -64,7 +64,7 @@ class Residency:
         return [tracked for tracked in self.evicted.values() if tracked.ref() is not None]
 
     def must_stay(self, tracked: TrackedStorage) -> bool:
-        """Whether a tracked storage must be neither evicted nor moved, as its address is in use.
+        """Whether a tracked storage must not be evicted, as its address is in use.
 
         The program or autograd knows it, or a copy to the host reads it.
         """
@@ -109,11 +109,6 @@ class Residency:
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""
         self.ledger.of(bytes_of(storage))
-
-    def move(self, storage: torch.UntypedStorage) -> None:
-        """Move the bytes of a storage to newly allocated memory, and free the old; its tensors stay valid."""
-        with DisableTorchDispatch():
-            fill(storage, clone(storage))
 
     # -- on the host -------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
-"""Makes room on the device in a running step: sends values to the host, moves blocks, or raises the cap.
+"""Makes room on the device in a running step: sends values to the host, or raises the cap.
 
 Attempts is the one way in which live runs an op: again, from the same generators, as often as room can be made for it.
 """
 
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ctypes import c_int64
 from typing import Any
@@ -13,13 +13,13 @@ import torch
 
 from coopsim.base.text import human
 from coopsim.live import device
-from coopsim.live.arena.hole import ArenaCap, Hole
+from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.cap import AllocatorCap
 from coopsim.live.errors import TRAP, DoesNotFit, LiveError
 from coopsim.live.operands import Drawn, Repeats, repeats
 from coopsim.live.residency import Residency
 from coopsim.live.spilled import Spilled
-from coopsim.live.tracked import TrackedStorage, TrackedStorages
+from coopsim.live.tracked import TrackedStorage
 
 _FOR_ROOM = 1 / 8  #: of the budget, what a step sends because of fragmentation before its cap is raised
 _TOLERANCE = 64  #: a hard budget may be exceeded by the budget divided by this, for pages of the allocator
@@ -40,7 +40,6 @@ class Room:
     def __init__(
         self,
         residency: Residency,
-        storages: TrackedStorages,
         spilled: Spilled,
         limit: int | None,
         meter: device.Meter | None,
@@ -51,27 +50,24 @@ class Room:
     ) -> None:
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
         self._spilled, self._spills = spilled, spills
-        self._hole: Hole | None = None  # frees address ranges in an arena
-        if isinstance(cap, ArenaCap):
-            self._hole = Hole(cap, residency, storages, self._sending, lambda: self._planned())
+        self._in_arena = cap if isinstance(cap, ArenaCap) else None
         #: In it, an op may exceed the budget.
         self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext
         if cap is not None and cap.holds:
             self.roomy = self._above
         self._by_plan = self._ending = False
-        self._planned: Callable[[], Iterable[TrackedStorage]] = tuple
         self.over_cap = False
         self._for_room = 0  # bytes sent because the allocator could not use what was free
 
     # -- what the step goes by ---------------------------------------------------------------------------------------
 
-    def go_by_plan(self, storages: Callable[[], Iterable[TrackedStorage]]) -> None:
-        """Send nothing, as the plan has its own copies, and keep to the cap. storages: that may be moved."""
-        self._by_plan, self._planned = True, storages
+    def go_by_plan(self) -> None:
+        """Send nothing, as the plan has its own copies, and keep to the cap."""
+        self._by_plan = True
 
     def go_without_plan(self) -> None:
         """Send values and raise the cap as need be."""
-        self._by_plan, self._planned = False, tuple
+        self._by_plan = False
 
     def end(self) -> None:
         """From now on all that is not on the device comes back, as the step is over."""
@@ -98,7 +94,7 @@ class Room:
         if self.limit is None or not self._spills:
             return
         over = self.allocated + nbytes - self.limit
-        fragments = self._meter is not None and self._hole is None
+        fragments = self._meter is not None and self._in_arena is None
         missing = over + (self.limit // _SPARE if fragments else 0)
         if missing > 0 and (sending := self._sending()) is not None:
             over -= sending.send(missing, protected)
@@ -120,9 +116,12 @@ class Room:
         A hard budget is exceeded only if nothing is left to send, and the step has left its plan. protected: as
         Attempts.run takes it. tries: how often the op has run out of memory before.
         """
-        if self._hole is not None:
-            keeps = self._hard and self._by_plan  # beyond the arena only once it has left its plan
-            return protected is not None and (self._hole.made(protected, tries) or (not keeps and self._higher()))
+        if self._in_arena is not None:
+            if protected is None:
+                return False
+            if (sending := self._sending()) is not None and self._in_arena.make_hole(sending, protected):
+                return True
+            return not (self._hard and self._by_plan) and self._higher()  # beyond it only once the plan is left
         if self._by_plan:
             return self._higher(self._tolerated if self._hard else None) or self._end_above()
         if protected is None:
@@ -196,7 +195,7 @@ class Attempts:
         """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
 
         An op that cannot be run again may exceed the budget. protected: tracked storages that must not be evicted;
-        None: nothing may be evicted or moved, as only the observer knows where values are. drawn: states of the
+        None: nothing may be evicted, as only the observer knows where values are. drawn: states of the
         generators, to be restored before the op runs again, here or by the caller.
         Returns the op's result, and raises what the last attempt raises: OutOfMemoryError if the op has caught that.
         """

@@ -1,13 +1,13 @@
 """The step signatures that a program has: how each begins, and which plan its steps go by. Knows no torch.
 
 Steps have one signature if they dispatch the same ops on the same sizes. An op log is the list of these ops, its
-entries. The plan of a signature is in a state: none, or one on trial, validated, or the last. States never change;
-`Planning` alone moves a signature from one to the next. A margin is a number of bytes that a plan leaves of the budget.
+entries. A plan is on trial until it is validated, or stays as the last that is left. A margin is a number of bytes that
+a plan leaves of the budget.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from coopsim.live.plan import Entry, Plan
@@ -50,24 +50,29 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class NoPlan:
-    """No step goes by a plan. why: why there is none, in one line; "" if none was sought.
+class PlanState:
+    """Which plan steps of a signature go by, and how they did by it.
 
-    candidate: a schedule that no step goes by, of a plan file or for another start. stays: it was the last, by which
-    steps ran out of memory as by all others, or those of another start may not.
+    plan: made from `candidate`; None: steps go by none. why: why there is none, in one line; "" if none was sought.
+    candidate: without a plan, a schedule of a plan file, or for another start. validated: enough steps have kept to the
+    budget by the plan. stays: no other is left to try, whatever steps take; or steps ran out of memory by all.
+
+    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
+    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
+    retries: how often all of these gave back the allocator's cache. ran_out: steps by a plan that stays that ran out of
+    memory, the first of all and those up to the latest, one after the other.
     """
 
     why: str = ""
     candidate: Candidate | None = None
+    plan: Plan | None = None
     stays: bool = False
-    plan: ClassVar[None] = None
-    validated: ClassVar[bool] = False
-    kept: ClassVar[int] = 0
-
-    @property
-    def allocating(self) -> int:
-        """As of Followed: there was no end of it."""
-        return int(self.stays)
+    validated: bool = False
+    tried: tuple[Failure, ...] = ()
+    kept: int = 0
+    allocating: int = 0
+    retries: int = 0
+    ran_out: int = 0
 
     @property
     def schedule(self) -> Schedule | None:
@@ -79,82 +84,16 @@ class NoPlan:
         """What it leaves of the budget, in bytes; 0 without one."""
         return self.candidate.margin if self.candidate is not None else 0
 
-
-@dataclass(frozen=True)
-class Followed:
-    """Steps go by `plan`, which was made from the schedule of `candidate`.
-
-    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
-    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache. ran_out: steps that ran out of memory, one after
-    the other, up to the latest.
-    """
-
-    candidate: Candidate
-    plan: Plan
-    tried: tuple[Failure, ...] = ()
-    kept: int = field(default=0, kw_only=True)
-    allocating: int = field(default=0, kw_only=True)
-    retries: int = field(default=0, kw_only=True)
-    ran_out: int = field(default=0, kw_only=True)
-    validated: bool = field(default=False, kw_only=True)
-    why: ClassVar[str] = ""
-    stays: ClassVar[bool] = False
-
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule that steps go by."""
-        return self.candidate.schedule
-
-    @property
-    def margin(self) -> int:
-        """Bytes of the budget that the schedule leaves unused."""
-        return self.candidate.margin
-
-    def keep(self, enough: int) -> Self:
+    def keep(self, enough: int) -> "PlanState":
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
-        kept = replace(self, kept=self.kept + 1, ran_out=0)
+        kept = replace(self, kept=self.kept + 1, ran_out=min(self.ran_out, 1))
         return kept if kept.kept < enough else replace(kept, allocating=0, retries=0)
 
-    def allocate(self, retries: int = 0, *, ran_out: bool = False) -> Self:
+    def allocate(self, retries: int, *, ran_out: bool) -> "PlanState":
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         allocating, retries = self.allocating + 1, self.retries + retries
-        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=(self.ran_out + 1) * ran_out)
-
-    def validate(self) -> "Valid | Last":
-        """Enough steps have kept to the budget."""
-        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating, retries=self.retries)
-
-    def finish(self) -> "Last":
-        """No other plan is left to try: steps go on by this one."""
-        kept, allocating, validated = self.kept, self.allocating, self.validated
-        return Last(self.candidate, self.plan, kept=kept, allocating=allocating, validated=validated)
-
-
-@dataclass(frozen=True)
-class OnTrial(Followed):
-    """Steps have yet to show that they keep to the budget by the plan, and are steady. Else another takes its place."""
-
-
-@dataclass(frozen=True)
-class Valid(Followed):
-    """Enough steps have kept to the budget by the plan. If later ones do not, or are not steady, another follows."""
-
-    validated: bool = field(default=True, kw_only=True)
-
-
-@dataclass(frozen=True)
-class Last(Followed):
-    """The plan stays, whatever its steps take. validated: enough steps have shown what they take."""
-
-    stays: ClassVar[bool] = True
-
-    def validate(self) -> "Last":
-        """Enough steps have shown what they take."""
-        return replace(self, validated=True)
-
-
-PlanState = NoPlan | OnTrial | Valid | Last
+        ran_out_of = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
+        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=ran_out_of)
 
 
 @dataclass(eq=False)
@@ -171,12 +110,8 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=NoPlan)
+    state: PlanState = PlanState()
     _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
-
-    def move_on(self, state: PlanState) -> None:
-        """The plan is in this state from now on. Planning alone says so."""
-        self.state = state
 
     @property
     def plan(self) -> Plan | None:
@@ -231,8 +166,8 @@ class KnownSignatures:
     @property
     def untried(self) -> bool:
         """Whether the latest step's signature has a plan, by which no step has gone yet."""
-        state = self.last.state if self.last is not None else None
-        return isinstance(state, Followed) and not (state.tried or state.kept or state.allocating or state.ran_out)
+        state = self.last.state if self.last is not None else PlanState()
+        return state.plan is not None and not (state.tried or state.kept or state.allocating)
 
     def candidates(self, *, first_step: bool) -> list[Signature]:
         """The signatures that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
@@ -255,7 +190,8 @@ class KnownSignatures:
         return True
 
     def add(self, signature: Signature) -> None:
-        """Enter a new signature; the caller has made sure that it is not known yet."""
+        """Enter the signature of the latest step, which is not known yet."""
+        self.last = signature
         self.signatures.append(signature)
 
     def forget_oldest(self) -> None:

@@ -103,15 +103,18 @@ class Spilled:
         What steps without a plan have made and fetched lies where there was room, and holes between are lost to a plan.
         free: gives back what nobody uses, while all is on the host.
         """
-        memory = ((value, self._residency.memory_of(value)) for value in self.candidates(()))
-        at = {value: bytes_of(storage).data_ptr() for value, storage in memory if storage is not None}
-        there = sorted(at, key=at.__getitem__)
+        there = [value for _, value in sorted(self.by_address(()).items())]
         for value in there:
             self.sent(value)
         free()
         for value in there:
             if self.has(value):
                 self.fetch(value, allocate)
+
+    def by_address(self, protected: Collection[TrackedStorage]) -> dict[int, Value]:
+        """The candidates, by the address of their memory."""
+        memory = ((self._residency.memory_of(value), value) for value in self.candidates(protected))
+        return {super(torch.UntypedStorage, one).data_ptr(): value for one, value in memory if one is not None}
 
     def drop(self, value: Value) -> None:
         """Let a copy go that nothing needs; does nothing if there is none."""

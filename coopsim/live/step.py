@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from coopsim.live import device
-from coopsim.live.arena.hole import ArenaCap
+from coopsim.live.arena.cap import ArenaCap
 from coopsim.live.arena.library import Arena
 from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
@@ -173,7 +173,7 @@ class Step:
             exits.callback(complete, self.meter.stop)
         spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
         spills = device_type in _SPILLS
-        room = Room(residency, storages, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
+        room = Room(residency, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
         values = Values(residency, room, spilled, self._ooms())
         runner = OpRunner(residency, storages, room, values, self.meter)
         self._context = Context(

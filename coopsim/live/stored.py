@@ -17,7 +17,7 @@ from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import Header, PlanFile
-from coopsim.live.signatures import NoPlan, Signature
+from coopsim.live.signatures import Signature
 from coopsim.record.observe.torch_private import OpOverload
 from coopsim.simulate.policies import Policy
 
@@ -83,8 +83,7 @@ class StoredPlans:
 
     def _here(self, signature: Signature) -> Signature:
         state = signature.state
-        if isinstance(state, NoPlan) and not self.own:
-            state = replace(state, stays=False)  # elsewhere steps may do better
+        state = replace(state, stays=state.stays and self.own)  # elsewhere steps may do better
         return replace(signature, op_log=_op_log_of(signature, self._path), state=state)
 
     def has(self, signatures: Iterable[Signature]) -> bool:

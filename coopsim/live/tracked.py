@@ -72,11 +72,6 @@ class TrackedStorage:
         """Note that an op uses it at this time, as a number of ops since the step began."""
         self.touched = max(self.touched, now)
 
-    def let_go(self) -> None:
-        """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""
-        self.makers.clear()
-        self.held.clear()
-
 
 def _gone() -> None:
     return None
@@ -221,9 +216,7 @@ class TrackedStorages:
         if tracked is None:
             if self.gpu is not None and storage.device != self.gpu:
                 refused.other_gpu(storage.device, self.gpu)
-            tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
-            self.all.append(tracked)
-            self._there.append(tracked)
+            tracked = self.enter(TrackedStorage(storage))
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
@@ -234,13 +227,19 @@ class TrackedStorages:
             return None
         return self.of(storage) if storage.nbytes() else None
 
-    def adopt(self, storages: Iterable[TrackedStorage]) -> None:
-        """Take over those of a plan, which the step has followed until now, in place of what tracked their storages."""
-        for tracked in storages:
-            self.all.append(tracked)
-            self._there.append(tracked)
-            if tracked.ref() is not None:
-                self._by_key[tracked.key] = tracked
+    def enter(self, tracked: TrackedStorage) -> TrackedStorage:
+        """Let this one track its storage from now on, in place of any that did; return it."""
+        self.all.append(tracked)
+        self._there.append(tracked)
+        if tracked.ref() is not None:
+            self._by_key[tracked.key] = tracked
+        return tracked
+
+    def let_go(self) -> None:
+        """Forget calls and held versions, as nothing is run again: tracked storages and calls refer to each other."""
+        for tracked in self.all:
+            tracked.makers.clear()
+            tracked.held.clear()
 
     def there(self) -> list[TrackedStorage]:
         """Those whose storages the program still refers to, or of which a version is held."""

@@ -135,7 +135,7 @@ class Unseen:
         """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
         with self._in_python():
             self._state().materialize(storage)
-            tracked = self._state().tracked_of(storage)
+            tracked = self._context.storages.known(storage)
             with tracked.in_place() if tracked is not None else nullcontext():
                 yield
 

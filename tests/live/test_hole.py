@@ -1,70 +1,54 @@
-"""Address ranges that are freed in an arena: send values until enough is free, then move; else send side by side."""
+"""A hole in an arena: what was used longest ago goes until enough is free, then what lies side by side."""
 
 from tests.conftest import Runner
 
 IMPORT = """
-from coopsim.live.arena.hole import Hole
+import torch
+from coopsim.live.arena.cap import ArenaCap
 from tests.live.made_up import KIB, Blocks, made, parts
 step = parts(64 * KIB)
-context = step.context
+spilled = step.context.values.spilled
 storages = [made(step, KIB, used) for used in (3, 1, 2)]
-at = [Blocks(int, list).offset(tracked.ref()) for tracked in storages]
-def first(movable): return [(min(set(movable) & set(at)), 0)]
-def hole(missing, cheapest=lambda price: [], moves=lambda movable: [], planned=tuple):
-    blocks = Blocks(missing, cheapest, moves)
-    return blocks, Hole(blocks, context.residency, context.storages, lambda: context.values.spilled, planned)
+at = [super(torch.UntypedStorage, one.ref()).data_ptr() for one in storages]
+base, end = min(at), max(at) + KIB
+arena = Blocks(base, end - base, [(a - base, KIB) for a in at], wanted=KIB)
 evicted = lambda: [tracked.evicted for tracked in storages]
+def hole(protected=()): return ArenaCap(arena).make_hole(spilled, protected)
 """
 
 
 def test_the_oldest_go_until_enough_is_free(child: Runner) -> None:
     text = """
-blocks, found = hole(lambda: KIB - sum(evicted()) * KIB, moves=first)
-made = found.made([], 0)
-there = [one.evicted or blocks.offset(one.ref()) == a for one, a in zip(storages, at)]
-answer([made, evicted(), blocks.taken, sum(there)])
+arena.stats.allocated = arena.stats.size
+answer([hole(), evicted()])
 """
-    assert child(IMPORT + text) == [True, [False, True, False], [0], 2]  # one is empty, and one has moved
+    assert child(IMPORT + text) == [True, [False, True, False]]
 
 
-def test_where_moves_do_not_help_neighbours_go(child: Runner) -> None:
-    """With the fewest bytes of all of them together, which the arena knows; none of those that have to stay."""
+def test_where_enough_is_free_neighbours_go(child: Runner) -> None:
+    """With the fewest bytes of all of them together; none of those that have to stay."""
     text = """
-prices = []
-def cheapest(price):
-    prices.append(sorted(at.index(a) for a in price if a in at))
-    return [at[0], at[2]]
 storages[1].pinned = True
-blocks, found = hole(lambda: 0, cheapest)
-answer([found.made([], 0), evicted(), prices, blocks.taken])
+found = [hole(), evicted()]
+arena.stats.wanted = 1 << 40
+answer([*found, hole(), evicted()])
 """
-    assert child(IMPORT + text) == [True, [True, False, True], [[0, 2]], []]
-
-
-def test_after_some_moves_for_one_op_none_are_made(child: Runner) -> None:
-    text = """
-blocks, found = hole(lambda: 0, moves=first)
-answer([found.made([], 7), blocks.taken, found.made([], 8), blocks.taken, sum(evicted())])
-"""
-    moved, taken, evicted, after, evicted = child(IMPORT + text)
-    assert moved
-    assert evicted
-    assert taken == after == [0]
-    assert evicted == 1
-
-
-def test_blocks_of_a_planned_step_move_too(child: Runner) -> None:
-    text = """
-second = lambda movable: [(a, 4096) for a in movable if a == at[1]]
-context.storages._there.clear()
-blocks, found = hole(lambda: 0, moves=second, planned=lambda: storages)
-answer([found.made([], 0), blocks.taken])
-"""
-    assert child(IMPORT + text) == [True, [4096]]
+    first, evicted, second, after = child(IMPORT + text)
+    assert first
+    assert evicted in ([True, False, False], [False, False, True])
+    assert second  # nothing is enough: one at a time goes
+    assert after == [True, False, True]
 
 
 def test_there_is_an_end(child: Runner) -> None:
+    assert child(IMPORT + "answer([hole(storages), evicted()])") == [False, [False] * 3]
+
+
+def test_the_cheapest_neighbours_span_the_request(child: Runner) -> None:
     text = """
-answer([hole(lambda: KIB)[1].made(context.storages.there(), 0), evicted()])
+from coopsim.live.arena.cap import cheapest
+layout = [(0, 10), (10, 10), (30, 5), (40, 10), (60, 40)]
+price = {0: 9.0, 10: 2.0, 30: 3.0, 40: 4.0}
+answer([cheapest(layout, price, nbytes, 100) for nbytes in (20, 25, 26, 61)])
 """
-    assert child(IMPORT + text) == [False, [False] * 3]
+    assert child(text) == [[10], [40], [10, 30], []]  # with the gaps behind them

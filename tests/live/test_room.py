@@ -80,7 +80,7 @@ for by_plan in (False, True):
     cap = Cap(raises=1)
     step = parts(64 * KIB, cap)
     tracked, room = made(step, KIB), step.context.room
-    if by_plan: room.go_by_plan(tuple)
+    if by_plan: room.go_by_plan()
     found.append([[room.short([], tries), tracked.evicted, room.over_cap, cap.given[-1]] for tries in range(3)])
 answer(found)
 """
@@ -91,13 +91,13 @@ answer(found)
     assert (without[2][3], by_plan[2][3]) == (None, 65 << 10)
 
 
-def test_nothing_goes_or_moves_while_only_the_observer_knows_where_values_are(child: Runner) -> None:
+def test_nothing_goes_while_only_the_observer_knows_where_values_are(child: Runner) -> None:
     """An op that it runs again by way of Python may lack a hole in an arena, or run out of memory: it is told so."""
     text = """
 found = []
 for arena in (False, True):
     step, holes = parts(64 * KIB, Cap()), []
-    step.context.room._hole = SimpleNamespace(made=lambda *_: not holes.append(1)) if arena else None
+    step.context.room._in_arena = SimpleNamespace(make_hole=lambda *_: not holes.append(1)) if arena else None
     tracked = made(step, KIB)
     def lacks():
         if not holes and not tracked.evicted: raise torch.OutOfMemoryError("no room")
@@ -116,8 +116,8 @@ def test_an_arena_is_exceeded_only_once_the_plan_is_left(child: Runner) -> None:
 found = []
 for hard in (True, False):
     room = parts(64 * KIB, Cap(raises=1), hard=hard).context.room
-    room._hole = SimpleNamespace(made=lambda *_: False)
-    room.go_by_plan(tuple)
+    room._in_arena = SimpleNamespace(make_hole=lambda *_: False)
+    room.go_by_plan()
     found.append([room.short([], 0), room.go_without_plan(), room.short([], 0)])
 answer(found)
 """

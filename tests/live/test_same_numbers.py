@@ -213,7 +213,18 @@ import torch, coopsim.live
 from coopsim.live import settings
 torch.set_num_threads(1)
 x, budget = torch.ones(4), coopsim.live.Budget("1GiB", device="cpu")
+cudnn, onednn, cublas = torch.backends.cudnn, torch.backends.mkldnn, torch.backends.cuda.matmul
+if hasattr(cudnn, "conv"):
+    cublas.fp32_precision = "tf32"  # getters of older settings raise from now on
+def other(owner, name, *values):
+    was = getattr(owner, name)
+    return lambda to: setattr(owner, name, to), next(one for one in values if one != was), was
+parts = ((one, kind) for one in (cudnn, onednn) for kind in ("conv", "rnn", "matmul"))
+precise = [cublas, *(getattr(one, kind) for one, kind in parts if hasattr(one, kind))]
 changes = [
+    *(other(one, "fp32_precision", "tf32", "ieee") for one in precise if hasattr(cudnn, "conv")),
+    *(other(cudnn, name, True, False) for name in ("enabled", "benchmark", "deterministic")),
+    other(cudnn, "benchmark_limit", 3, 10),
     (torch.set_num_threads, 2, 1),
     (torch.set_flush_denormal, True, False),
     (torch.set_default_dtype, torch.float64, torch.float32),

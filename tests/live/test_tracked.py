@@ -43,7 +43,7 @@ there, made = storage(), storage()
 plan = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
 storages = TrackedStorages()
 known = [storages.of(there), *plan]
-storages.adopt(plan)
+for one in plan: storages.enter(one)
 numbers = lambda found: [known.index(tracked) for tracked in found]
 answer([numbers(storages.there()), numbers(storages.all), storages.known(there) is plan[0]])
 """

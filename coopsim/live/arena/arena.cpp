@@ -26,8 +26,9 @@
 namespace {
 
 constexpr int64_t GRANULE = 512;
-constexpr int64_t DUMMIES = int64_t(1) << 32;  // bytes of addresses for tensors without any
 constexpr int DEVICES = 64, HOST = DEVICES;
+// What becomes of a request that finds no room: PyTorch's error, memory outside, or an error that no op catches.
+constexpr int FAILS = 0, GROWS = 1, RAISES = 2;
 constexpr int STREAMS = 63;  // that are told apart; bit 63 stands for all others
 
 using Stream = void*;
@@ -100,10 +101,6 @@ struct Block {
   uint64_t streams;
 };
 
-struct Outside {
-  int64_t bytes, asked;
-};
-
 // All that coopsim's Python reads directly.
 struct Stats {
   int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, ooms, planned,
@@ -114,9 +111,8 @@ class Arena {
  public:
   Stats stats{};
   int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
-  int when_full = 0;  // 0: PyTorch's error, 1: memory outside, 2: an error that no op catches, unlike PyTorch's
+  int when_full = FAILS;
   Plan plan;
-  int64_t next = -1;  // where the next request goes, if it is free; -1: nobody said
 
   Arena(int device, int64_t size) : device_(device) { resize(size); }
 
@@ -130,57 +126,38 @@ class Arena {
 
   void* take(int64_t asked, Stream stream) {
     const int64_t n = round_up(asked);
-    int64_t at = std::exchange(next, -1);
-    if (at < 0) {
-      at = plan.place(n);
-      stats.planned += at >= 0;
-      stats.placed += at >= 0 && is_free(at, n);
-    }
+    int64_t at = plan.place(n);
+    stats.planned += at >= 0;
+    stats.placed += at >= 0 && is_free(at, n);
     if (at < 0 || !is_free(at, n)) at = anywhere(n);
-    if (at < 0) return nullptr;
-    carve(at, n, asked, stream);
+    if (at >= 0)
+      carve(at, n, stream);
+    else if (when_full != GROWS || !take_outside(n, &at))
+      return nullptr;
+    blocks_[at] = {n, asked, stats.requests++, bit(stream)};
+    if (logging_ >= 0 && !is_outside(at)) log_.push_back({at, n});
+    count(n, asked);
     return reinterpret_cast<void*>(base_ + at);
   }
 
-  // More than was reserved: for an op that cannot be run again.
-  void* take_outside(int64_t asked) {
-    void* found = nullptr;
-    if (when_full != 1) return nullptr;
-    if (device_ == HOST)
-      found = std::aligned_alloc(GRANULE, static_cast<size_t>(round_up(asked)));
-    else if (cuda("cudaMalloc", &found, static_cast<size_t>(asked)))
-      return nullptr;
-    if (!found) return nullptr;
-    outside_[found] = {round_up(asked), asked};
-    stats.taken++;
-    stats.outside += round_up(asked);
-    stats.reserved += round_up(asked);
-    stats.reserved_peak = std::max(stats.reserved_peak, stats.reserved);
-    count(round_up(asked), asked);
-    return found;
-  }
-
   bool give(void* pointer) {
-    auto other = outside_.find(pointer);
-    if (other != outside_.end()) {
+    auto found = blocks_.find(reinterpret_cast<int64_t>(pointer) - base_);
+    if (found == blocks_.end()) return false;
+    const auto [at, block] = *found;
+    blocks_.erase(found);
+    count(-block.bytes, -block.asked);
+    if (is_outside(at)) {
       stats.given_back++;
-      stats.outside -= other->second.bytes;
-      stats.reserved -= other->second.bytes;
-      count(-other->second.bytes, -other->second.asked);
-      outside_.erase(other);
+      stats.outside -= block.bytes;
+      stats.reserved -= block.bytes;
       if (device_ == HOST)
         std::free(pointer);
       else
         cuda("cudaFree", pointer);
-      return true;
+    } else {
+      if (logging_ >= 0 && block.born >= logging_) log_.push_back({at, 0});
+      put(at, block.bytes, block.streams);
     }
-    auto found = blocks_.find(reinterpret_cast<int64_t>(pointer) - base_);
-    if (found == blocks_.end()) return false;
-    const Block block = found->second;
-    if (logging_ >= 0 && block.born >= logging_) log_.push_back({found->first, 0});
-    put(found->first, block.bytes, block.streams);
-    blocks_.erase(found);
-    count(-block.bytes, -block.asked);
     return true;
   }
 
@@ -201,18 +178,37 @@ class Arena {
     return log_;
   }
 
-  // Offset, bytes and number of the request of each block, from the lowest up.
+  // Offset, bytes and number of the request of each block, from the lowest up, and how many there are.
   int64_t layout(int64_t most, int64_t* out) const {
     int64_t n = 0;
-    for (auto block = blocks_.begin(); block != blocks_.end() && n < most; block++, n++) {
-      out[3 * n] = block->first;
-      out[3 * n + 1] = block->second.bytes;
-      out[3 * n + 2] = block->second.born;
-    }
-    return static_cast<int64_t>(blocks_.size());
+    for (auto block = blocks_.lower_bound(0); block != blocks_.lower_bound(stats.size); block++, n++)
+      if (n < most) {
+        out[3 * n] = block->first;
+        out[3 * n + 1] = block->second.bytes;
+        out[3 * n + 2] = block->second.born;
+      }
+    return n;
   }
 
  private:
+  bool is_outside(int64_t at) const { return at < 0 || at >= stats.size; }
+
+  // More than was reserved: for an op that cannot be run again.
+  bool take_outside(int64_t n, int64_t* at) {
+    void* found = nullptr;
+    if (device_ == HOST)
+      found = std::aligned_alloc(GRANULE, static_cast<size_t>(n));
+    else if (cuda("cudaMalloc", &found, static_cast<size_t>(n)))
+      return false;
+    if (!found) return false;
+    stats.taken++;
+    stats.outside += n;
+    stats.reserved += n;
+    stats.reserved_peak = std::max(stats.reserved_peak, stats.reserved);
+    *at = reinterpret_cast<int64_t>(found) - base_;
+    return true;
+  }
+
   bool is_free(int64_t at, int64_t n) const {
     auto next = free_.upper_bound(at);
     if (next == free_.begin()) return false;
@@ -236,7 +232,7 @@ class Arena {
     return found == by_size_.end() ? -1 : found->second + found->first - n;
   }
 
-  void carve(int64_t at, int64_t n, int64_t asked, Stream stream) {
+  void carve(int64_t at, int64_t n, Stream stream) {
     const auto gap = std::prev(free_.upper_bound(at));
     const int64_t low = gap->first, high = low + gap->second.bytes;
     const uint64_t before = gap->second.streams;
@@ -245,10 +241,6 @@ class Arena {
     if (low < at) put_alone(low, at - low, before);
     if (at + n < high) put_alone(at + n, high - at - n, before);
     wait(before & ~bit(stream), stream);
-    blocks_[at] = {n, asked, stats.requests, bit(stream)};
-    if (logging_ >= 0) log_.push_back({at, n});
-    stats.requests++;
-    count(n, asked);
   }
 
   void count(int64_t n, int64_t asked) {
@@ -314,8 +306,7 @@ class Arena {
   int64_t base_ = 0, logging_ = -1;
   std::map<int64_t, Free> free_;                  // by offset
   std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes and offset of the same
-  std::map<int64_t, Block> blocks_;
-  std::map<void*, Outside> outside_;
+  std::map<int64_t, Block> blocks_;                // by offset; some lie outside
   std::vector<Stream> streams_;
   std::vector<std::pair<int64_t, int64_t>> log_;
   void* event_ = nullptr;
@@ -324,31 +315,6 @@ class Arena {
 std::mutex mutex;
 int64_t size_of_each = 0;
 std::unique_ptr<Arena> arenas[DEVICES + 1];
-
-// Addresses that nothing can be read from, a different one for each tensor of no bytes.
-int64_t dummies = 0, unused = 0;
-std::vector<int64_t> returned;
-
-void* dummy() {
-  if (!dummies) {
-    void* found = mmap(nullptr, DUMMIES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(found != MAP_FAILED, "coopsim: no addresses can be reserved");
-    dummies = unused = reinterpret_cast<int64_t>(found);
-  }
-  if (returned.empty()) {
-    TORCH_CHECK(unused < dummies + DUMMIES, "coopsim: too many tensors without bytes");
-    returned.push_back(unused);
-    unused += GRANULE;
-  }
-  void* found = reinterpret_cast<void*>(returned.back());
-  returned.pop_back();
-  return found;
-}
-
-bool is_dummy(void* pointer) {
-  const int64_t address = reinterpret_cast<int64_t>(pointer);
-  return dummies && dummies <= address && address < dummies + DUMMIES;
-}
 
 Arena& arena_of(int device) {
   if (!arenas[device]) arenas[device] = std::make_unique<Arena>(device, size_of_each);
@@ -364,7 +330,7 @@ void report(void* pointer, int64_t bytes, const Stats& stats, int device) {
 
 void* take(int64_t bytes, int device, Stream stream) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (!bytes) return dummy();
+  if (!bytes) return nullptr;
   Arena& arena = arena_of(device);
   if (!arena.reserved()) {
     if (!size_of_each) {
@@ -380,7 +346,6 @@ void* take(int64_t bytes, int device, Stream stream) {
     arena.reserve(reinterpret_cast<int64_t>(base));
   }
   void* found = arena.take(bytes, stream);
-  if (!found) found = arena.take_outside(bytes);
   if (!found) {
     arena.stats.ooms++;
     arena.stats.wanted = round_up(bytes);
@@ -389,7 +354,7 @@ void* take(int64_t bytes, int device, Stream stream) {
     const std::string text = c10::str("CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
                                       human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
                                       human(arena.largest()), " of them side by side");
-    TORCH_CHECK(arena.when_full != 2, text);
+    TORCH_CHECK(arena.when_full != RAISES, text);
     TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   report(found, bytes, arena.stats, device);
@@ -399,12 +364,8 @@ void* take(int64_t bytes, int device, Stream stream) {
 void give(void* pointer, int64_t bytes, int device) {
   std::lock_guard<std::mutex> lock(mutex);
   Arena& arena = arena_of(device);
-  if (is_dummy(pointer)) {
-    returned.push_back(reinterpret_cast<int64_t>(pointer));
-  } else {
-    TORCH_CHECK(arena.give(pointer), "coopsim: memory is given back that was not taken");
-    report(pointer, -bytes, arena.stats, device);
-  }
+  TORCH_CHECK(!pointer || arena.give(pointer), "coopsim: memory is given back that was not taken");
+  report(pointer, -bytes, arena.stats, device);
 }
 
 // Numbers, and states of random numbers, are the host's where there is a GPU: they stay with PyTorch's own allocator.
@@ -482,7 +443,6 @@ void coopsim_arena_reset_peaks(int device) {
 }
 
 void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
-void coopsim_arena_next(int device, int64_t offset) { arena_of(device).next = offset; }
 void coopsim_arena_when_full(int device, int how) { arena_of(device).when_full = how; }
 
 void coopsim_arena_log(int device) {
@@ -506,7 +466,7 @@ int64_t coopsim_arena_layout(int device, int64_t most, int64_t* out) {
 
 // From now on requests go where this plan has them; `at` is the entry of its tape that runs. No `at`: by no plan.
 void coopsim_arena_follow(int device, const int64_t* at, int64_t rows, const int64_t* start, const int64_t* bytes,
-                          const int64_t* offset, int64_t height) {
+                          const int64_t* offset) {
   std::lock_guard<std::mutex> lock(mutex);
   Plan& plan = arena_of(device).plan;
   plan = Plan();
@@ -515,6 +475,7 @@ void coopsim_arena_follow(int device, const int64_t* at, int64_t rows, const int
   plan.start.assign(start, start + rows + 1);
   plan.bytes.assign(bytes, bytes + start[rows]);
   plan.offset.assign(offset, offset + start[rows]);
-  plan.height = height;
+  for (int64_t i = 0; i < start[rows]; i++)
+    if (offset[i] >= 0) plan.height = std::max(plan.height, offset[i] + bytes[i]);
 }
 }

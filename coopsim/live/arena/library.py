@@ -25,9 +25,6 @@ HOST = 64  #: the number of the arena that lies in the host's memory
 #: no op of PyTorch's catches, RuntimeError in Python.
 FAILS, GROWS, RAISES = 0, 1, 2
 FIRST_FIT, BEST_FIT = 0, 1  #: placement from the low end, for what stays; and from the high end
-_BYTES = ("allocated", "reserved", "active", "requested", "inactive_split")
-_COUNTS = ("allocation", "segment", "active", "inactive_split")
-_POOLS = ("all", "small_pool", "large_pool")
 
 
 class _Stats(ctypes.Structure):
@@ -66,9 +63,8 @@ def load() -> Any:
         taking.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
     lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
     lib.coopsim_arena_zone.argtypes = [ctypes.c_int, ctypes.c_int64]
-    lib.coopsim_arena_next.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
-    lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers, ctypes.c_int64]
+    lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers]
     return lib
 
 
@@ -123,10 +119,6 @@ class Arena:
         """Set what becomes of requests that find no room: FAILS, GROWS or RAISES."""
         self._lib.coopsim_arena_when_full(self._device, how)
 
-    def put_next(self, offset: int) -> None:
-        """Place the next request at `offset`, if that range is free; -1 cancels this."""
-        self._lib.coopsim_arena_next(self._device, offset)
-
     def log(self) -> None:
         """Start a new log of requests and frees, and drop the one before."""
         self._lib.coopsim_arena_log(self._device)
@@ -153,20 +145,19 @@ class Arena:
                 return found[: width * n]
             room = n
 
-    def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int], height: int) -> None:
+    def follow(self, at: Any, start: Sequence[int], nbytes: Sequence[int], offsets: Sequence[int]) -> None:
         """Place requests at a plan's addresses, until `unfollow`.
 
         at: a ctypes number that is kept up to date with the entry of the op log that runs; the requests of entry r have
-        the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address. height: in
-        bytes; nothing is planned above it.
+        the numbers start[r] to start[r + 1] - 1. nbytes, offsets: by request; offset -1: it has no address.
         """
         arrays = [(ctypes.c_int64 * max(len(values), 1))(*values) for values in (start, nbytes, offsets)]
         self._followed = at
-        self._lib.coopsim_arena_follow(self._device, ctypes.byref(at), len(start) - 1, *arrays, height)
+        self._lib.coopsim_arena_follow(self._device, ctypes.byref(at), len(start) - 1, *arrays)
 
     def unfollow(self) -> None:
         """Place requests without a plan."""
-        self._lib.coopsim_arena_follow(self._device, None, 0, None, None, None, 0)
+        self._lib.coopsim_arena_follow(self._device, None, 0, None, None, None)
         self._followed = None
 
 
@@ -240,40 +231,30 @@ def _answer() -> None:
 def stats(device: int) -> dict[str, Any]:
     """The statistics of a device's arena, nested as those of torch._C._cuda_memoryStats.
 
-    Nothing is cached, so active equals allocated.
+    Nothing is cached, so active equals allocated. All of it is in the large pool.
     """
     s = Arena(device).stats
+    segments = int(s.reserved > 0)
     found: dict[str, Any] = {
         "num_alloc_retries": 0,
         "num_ooms": s.ooms,
         "num_sync_all_streams": 0,
-        "num_device_alloc": int(s.reserved > 0) + s.taken,
+        "num_device_alloc": segments + s.taken,
         "num_device_free": s.given_back,
         "max_split_size": -1,
     }
-    nbytes = {
-        "allocated": (s.allocated, s.allocated_peak),
-        "active": (s.allocated, s.allocated_peak),
-        "requested": (s.requested, s.requested_peak),
-        "reserved": (s.reserved, s.reserved_peak),
-    }
-    counts = {"allocation": s.blocks, "active": s.blocks, "segment": int(s.reserved > 0)}
-    for name in _BYTES:
-        found[f"{name}_bytes"] = _family(*nbytes.get(name, (0, 0)))
-    for name in _COUNTS:
-        found[name] = _family(counts.get(name, 0), counts.get(name, 0))
-    for name in ("oversize_allocations", "oversize_segments"):
-        found[name] = _of(0, 0)
-    return found
-
-
-def _family(current: int, peak: int) -> dict[str, dict[str, int]]:
-    """A statistic by pool. All of it is in the large pool."""
-    return {pool: _of(current, peak) if pool != "small_pool" else _of(0, 0) for pool in _POOLS}
-
-
-def _of(current: int, peak: int) -> dict[str, int]:
-    return {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}
+    for name, now, peak in (
+        *((name, s.allocated, s.allocated_peak) for name in ("allocated_bytes", "active_bytes")),
+        ("requested_bytes", s.requested, s.requested_peak),
+        ("reserved_bytes", s.reserved, s.reserved_peak),
+        *((name, s.blocks, s.blocks) for name in ("allocation", "active")),
+        ("segment", segments, segments),
+        *((name, 0, 0) for name in ("inactive_split", "inactive_split_bytes")),
+    ):
+        large = {"current": now, "peak": peak, "allocated": peak, "freed": peak - now}
+        found[name] = {"all": large, "small_pool": dict.fromkeys(large, 0), "large_pool": large}
+    zeros = found["inactive_split"]["all"]
+    return found | dict.fromkeys(("oversize_allocations", "oversize_segments"), zeros)
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:

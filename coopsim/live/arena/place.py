@@ -7,8 +7,8 @@ start of the step, or where the last of these blocks is freed, whichever has the
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,161 +19,69 @@ from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Items, lower_bound
+from coopsim.simulate.packing.obstacles import obstacles
 from coopsim.simulate.packing.sections import Keys, sections
 from coopsim.trace import Trace
 from coopsim.trace.alive import round_up
 
-_WORK = (1.25, 40)  #: placements per request that a search may try; successful searches hardly turn back
+_WORK = (1.25, 40)  #: placements per item that a search may try; successful searches hardly turn back
+_KEPT = 32  #: results that are cached, so that steps that begin alike are not placed again
 
-Resting = Sequence[tuple[int, int]]  #: (offset, bytes) of blocks that stay
+Resting = tuple[tuple[int, int], ...]  #: (offset, bytes) of blocks that stay
 Gone = tuple[int, int, int]  #: (offset, bytes, number of the request before which the block is freed)
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Cycle:
-    """The items of a cycle that need addresses.
-
-    request: by item, the number of its request; -1 for a block from before the step that no request makes. left:
-    (request, until) of the blocks that the next step begins with; `until` is the number of the request of that step
-    before which they are freed.
-    """
-
-    items: Items
-    request: Ints
-    left: list[tuple[int, int]]
-
-
-def cycle_of(asked: Requests) -> Cycle:
-    """The cycle of a step's requests, as items with sizes and lifetimes but no addresses yet.
-
-    Optimizer state that is made in the step and stays for good is left out.
-    """
-    n = len(asked.nbytes)
-    ends: dict[int, list[int]] = defaultdict(list)
-    for i in range(n):
-        if asked.until[i] >= TO_THE_END and not asked.state[i]:
-            ends[asked.nbytes[i]].append(i)
-    left: list[tuple[int, int]] = []
-    lone: list[tuple[int, int]] = []  # bytes, until: left by nobody that is known
-    for nbytes, until in asked.initial:
-        if ends[nbytes]:
-            left.append((ends[nbytes].pop(0), until))
-        else:
-            lone.append((nbytes, until))
-    cuts = {0, max((until for _, until in left), default=0)}
-    return min((_cut(asked, left, lone, cut) for cut in sorted(cuts)), key=lambda cycle: lower_bound(cycle.items))
-
-
-def _cut(asked: Requests, left: list[tuple[int, int]], lone: list[tuple[int, int]], cut: int) -> Cycle:
-    n = len(asked.nbytes)
-    end = cut + n
-    goes = dict(left)
-    rows = []  # bytes, from, until, request
-    for i, nbytes in enumerate(asked.nbytes):
-        stays = asked.until[i] >= TO_THE_END
-        if stays and asked.state[i]:
-            continue
-        until = n + goes[i] if i in goes else end if stays else asked.until[i]
-        start, until = (i + n, until + n) if i < cut and i not in goes else (i, until)
-        rows.append((nbytes, start, until, i) if until <= end else (nbytes, cut, end, i))
-    for nbytes, until in lone:
-        start, until = (n, n + until) if until <= cut else (cut, end)
-        rows.append((nbytes, start, until, -1))
-    found = np.array(rows, np.int64).reshape(-1, 4)
-    found[:, 2] = np.maximum(found[:, 2], found[:, 1] + 1)
-    return Cycle(Items.of(found[:, 0], found[:, 1], found[:, 2]), found[:, 3], left)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Places:
     """Addresses of a step's requests.
 
-    offset: of each request; -1 if it has none below the limit. height: the end of the highest block. needed: the height
-    if all requests had addresses. bound: a lower bound on it. left: the blocks that the next step begins with, if this
-    step's addresses were these.
+    offset: of each request; -1 if it has none below the limit. needed: the end of the highest block if all requests had
+    addresses. left: the blocks that the next step begins with, if this step's addresses were these.
     """
 
     offset: list[int]
-    height: int
     needed: int
-    bound: int
     left: list[Gone]
 
 
-def place(asked: Requests, resting: Resting, limit: int, coming: int = 0) -> Places:
-    """Addresses for a cycle of equal steps: within the largest hole between `resting` blocks, or within all holes.
+@lru_cache(_KEPT)
+def place(asked: Requests, resting: Resting, limit: int) -> Places:
+    """Addresses for a cycle of equal steps, around resting blocks.
 
-    A step that makes permanent state, as an optimizer's first, is no cycle: its state gets the lowest addresses.
-    coming: bytes to leave free below the limit, for blocks of others that are still to be allocated and stay.
+    Permanent state that the step makes, as an optimizer's first, gets the lowest addresses.
     """
-    found = _place(asked, resting, limit - coming)
-    return replace(found, needed=found.needed + coming, bound=found.bound + coming)
+    items, left = cycle_of(asked)
+    taken = _taken(resting)
+    offset = np.zeros(len(items), np.int64)
+    state = np.append(_state(asked), np.zeros(len(items) - len(asked.nbytes), bool))
+    offset[state] = fit(items[state], np.arange(state.sum()), best=False, around=_sorted(taken))
+    taken = np.concatenate([taken, _rows(items[state], offset[state])])
+    offset[~state] = _around(items[~state], taken, limit)
+    found = np.where(offset + items.bytes <= limit, offset, -1)[: len(asked.nbytes)].tolist()
+    return Places(found, height(items, offset), [(found[i], asked.nbytes[i], u) for i, u in left if found[i] >= 0])
 
 
-def _place(asked: Requests, resting: Resting, limit: int) -> Places:
-    low, high = _hole(resting, limit)
-    state = _state(asked)
-    if state.any():
-        return _place_once(asked, state, resting, low)
-    cycle = cycle_of(asked)
-    items = cycle.items
-    found = _search(items, high - low)
-    if found is not None:
-        found += low
-    else:
-        holes = [(0, low), (high, limit - high)], resting
-        found = min((_greedy(items, _taken(blocks)) for blocks in holes), key=_top(items))
-    offset = np.full(len(asked.nbytes), -1)
-    ours = cycle.request >= 0
-    offset[cycle.request[ours]] = np.where(found + items.bytes <= limit, found, -1)[ours]
-    left = [(int(offset[i]), asked.nbytes[i], until) for i, until in cycle.left if offset[i] >= 0]
-    bound = sum(n for _, n in resting) + lower_bound(items)
-    return Places(offset.tolist(), _height(asked, offset), height(items, found), bound, left)
+@lru_cache(_KEPT)
+def place_rest(asked: Requests, resting: Resting, limit: int, gone: tuple[Gone, ...], first: int) -> Places:
+    """Addresses for one step, from its request number `first` on, whose start has left these blocks to be freed.
 
-
-def _place_once(asked: Requests, state: Any, resting: Resting, low: int) -> Places:
-    nbytes, start = np.array(asked.nbytes, np.int64), np.arange(len(asked.nbytes))
-    until = np.minimum(asked.until, len(nbytes))
-    offset = np.full(len(nbytes), -1)
-    offset[state] = low + np.cumsum(nbytes[state]) - nbytes[state]
-    items = Items.of(nbytes[~state], start[~state], until[~state])
-    offset[~state] = _greedy(items, np.concatenate([_taken(resting), _rows(offset, nbytes, start, until, state)]))
-    all_of_it = Items.of(nbytes, start, until)
-    bound = sum(n for _, n in resting) + lower_bound(all_of_it)
-    return Places(offset.tolist(), _height(asked, offset), height(all_of_it, offset), bound, [])
-
-
-def around(asked: Requests, places: Places, others: Sequence[Gone], resting: Resting, limit: int, first: int) -> Places:
-    """`places`, changed for one step at whose start the blocks `others` lie elsewhere than the cycle has them.
-
-    Of the requests from number `first` on, those whose addresses these blocks occupy get others, or -1 where there is
-    no room. resting: blocks that stay. limit: the end of the arena.
+    They are the cycle's, where none of the blocks is in the way.
     """
-    nbytes, until = np.array(asked.nbytes, np.int64), np.minimum(asked.until, len(asked.until))
-    start = np.arange(len(nbytes))
-    offset = np.array(places.offset, np.int64)
-    coming = start >= first
-    offset[offset + nbytes > limit] = -1
-    moved = coming & (offset < 0)
-    for at, size, goes in others:
-        moved |= coming & (offset >= 0) & (start < goes) & (offset < at + size) & (offset + nbytes > at)
-    there = np.array([(at, at + size, goes, -1) for at, size, goes in others], np.int64).reshape(-1, 4)
-    there = np.concatenate([there, _taken(resting)])
-    for anew in (False, True):
-        moved |= coming & ~_state(asked) & anew
-        items = Items.of(nbytes[moved], start[moved], until[moved])
-        taken = np.concatenate([there, _rows(offset, nbytes, start, until, coming & ~moved)])
-        found = _greedy(items, taken) if anew else fit(items, _largest(items), best=True, around=_sorted(taken))
-        if height(items, found) <= limit:
-            break
-    offset[moved] = np.where(found + items.bytes <= limit, found, -1)
-    return Places(offset.tolist(), _height(asked, offset), places.needed, places.bound, places.left)
-
-
-def _state(asked: Requests) -> Any:
-    """A mask of the requests that make permanent state."""
-    return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
+    usual = place(asked, resting, limit)
+    if set(gone) <= set(usual.left):
+        return usual
+    n = len(asked.nbytes)
+    items, offset = Items.of(asked.nbytes, np.arange(n), np.minimum(asked.until, n)), np.array(usual.offset, np.int64)
+    there = np.array([(at, at + nbytes, until, -1) for at, nbytes, until in gone], np.int64).reshape(-1, 4)
+    moved = offset < 0
+    for low, high, until, _ in there:
+        moved |= (items.start < until) & (offset < high) & (offset + items.bytes > low)
+    moved &= items.start >= first
+    stay = (items.start >= first) & ~moved
+    found = _around(items[moved], np.concatenate([there, _taken(resting), _rows(items[stay], offset[stay])]), limit)
+    offset[moved] = np.where(found + items.bytes[moved] <= limit, found, -1)
+    return Places(offset.tolist(), usual.needed, usual.left)
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:
@@ -185,45 +93,67 @@ def stays(asked: Requests, trace: Trace, others: int) -> int:
     return int(round_up(others, GRANULE) + sum(sizes) - sum(n for n, _ in asked.initial))
 
 
-def _hole(resting: Resting, limit: int) -> tuple[int, int]:
-    """The largest hole between resting blocks, as (from, to)."""
-    edges = [0, *(edge for at, nbytes in sorted(resting) for edge in (at, at + nbytes)), limit]
-    return max(((low, max(low, high)) for low, high in zip(edges[::2], edges[1::2], strict=True)), key=_length)
+def cycle_of(asked: Requests) -> tuple[Items, list[tuple[int, int]]]:
+    """The items of a cycle, which need addresses, and the blocks that the next step begins with.
+
+    The first items are the step's requests; the others are blocks from before the step that no request makes. Of the
+    blocks, the number of the request, and that of the request of the next step before which they are freed.
+    """
+    ends: dict[int, list[int]] = defaultdict(list)
+    for i, nbytes in enumerate(asked.nbytes):
+        if asked.until[i] >= TO_THE_END and not asked.state[i]:
+            ends[nbytes].append(i)
+    left: list[tuple[int, int]] = []
+    lone: list[tuple[int, int]] = []  # bytes, until: left by nobody that is known
+    for nbytes, until in asked.initial:
+        if ends[nbytes]:
+            left.append((ends[nbytes].pop(0), until))
+        else:
+            lone.append((nbytes, until))
+    cuts = {0, max((until for _, until in left), default=0)}
+    return min((_cut(asked, left, lone, cut) for cut in sorted(cuts)), key=lower_bound), left
 
 
-def _length(hole: tuple[int, int]) -> int:
-    return hole[1] - hole[0]
+def _cut(asked: Requests, left: list[tuple[int, int]], lone: list[tuple[int, int]], cut: int) -> Items:
+    n = len(asked.nbytes)
+    end = cut + n
+    start, until = np.arange(n), np.array(asked.until, np.int64)
+    until[until >= TO_THE_END] = end
+    wraps = np.zeros(n, bool)
+    for i, goes in left:
+        wraps[i], until[i] = True, n + goes
+    next_time = (start < cut) & ~wraps
+    start, until = start + n * next_time, until + n * next_time
+    start, until = np.where(until > end, cut, start), np.minimum(until, end)
+    short = [goes <= cut for _, goes in lone]
+    lone_start = [n if s else cut for s in short]
+    lone_until = [n + max(goes, 1) if s else end for s, (_, goes) in zip(short, lone, strict=True)]
+    nbytes = [*asked.nbytes, *(nbytes for nbytes, _ in lone)]
+    return Items.of(nbytes, [*start, *lone_start], [*until, *lone_until])
 
 
-def _search(items: Items, room: int) -> Ints | None:
-    keys = Keys(items, sections(items))
-    search = ExactSearch(items, keys.sections)
+def _state(asked: Requests) -> Any:
+    """A mask of the requests that make permanent state."""
+    return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
+
+
+def _around(items: Items, taken: Ints, limit: int) -> Ints:
+    """Offsets around the rows `taken`: below the limit, if such are found, else the lowest of several greedy plans."""
+    keys, taken = Keys(items, sections(items)), _sorted(taken)
+    standing = Items.of(taken[:, 1] - taken[:, 0], taken[:, 3], taken[:, 2])
+    search = ExactSearch(items, keys.sections, obstacles(items, keys.sections, standing, taken[:, 0]))
     for work in _WORK:
         for order in (keys.order(kind) for kind in range(3)):
-            outcome, _, offset, _ = search.below(room, order, round(work * len(items)), jump=True)
+            outcome, _, offset, _ = search.below(limit, order, round(work * len(items)), jump=True)
             if outcome == FOUND:
                 return offset
-    return None
-
-
-def _greedy(items: Items, taken: Ints) -> Ints:
-    """The lowest of several greedy plans around the rows `taken`."""
-    keys, taken = Keys(items, sections(items)), _sorted(taken)
     tries = (fit(items, order, best=best, around=taken) for order in keys.greedy() for best in (False, True))
-    return min(tries, key=_top(items))
+    return min(tries, key=lambda offset: height(items, offset))
 
 
-def _top(items: Items) -> Callable[[Ints], int]:
-    return lambda offset: height(items, offset)
-
-
-def _largest(items: Items) -> Ints:
-    return np.argsort(-items.bytes, kind="stable")
-
-
-def _rows(offset: Ints, nbytes: Ints, start: Ints, until: Ints, those: Any) -> Ints:
-    """Rows (offset, end, until, from) of the requests in `those`, as packing.fit takes obstacles."""
-    return np.stack([offset[those], (offset + nbytes)[those], until[those], start[those]], axis=1)
+def _rows(items: Items, offset: Ints) -> Ints:
+    """Rows (offset, end, until, from) of items at these offsets, as packing.fit takes obstacles."""
+    return np.stack([offset, offset + items.bytes, items.end, items.start], axis=1)
 
 
 def _taken(blocks: Resting) -> Ints:
@@ -233,7 +163,3 @@ def _taken(blocks: Resting) -> Ints:
 
 def _sorted(taken: Ints) -> Ints:
     return taken[np.argsort(taken[:, 0], kind="stable")]
-
-
-def _height(asked: Requests, offset: Ints) -> int:
-    return int((offset + np.array(asked.nbytes, np.int64))[offset >= 0].max(initial=0))

@@ -65,6 +65,15 @@ inline bool flushes() {
   return tiny * 1.0 == 0.0;
 }
 
+// How precisely ops on 32-bit numbers compute, by backend (GENERIC, CUDA, MKLDNN) and op (ALL, CONV, RNN, MATMUL). The
+// getters of older settings raise where a program has set these.
+template <class Context, class Precision, class Backend, class Op, class Add>
+void add_precisions(Precision (Context::*get)(Backend, Op) const, const Context& c, bool on_cpu, const Add& add) {
+  for (const int op : {1, 2, 3}) add((c.*get)(static_cast<Backend>(1), static_cast<Op>(op)));
+  for (const int op : {1, 2}) add(c.allowTF32CuDNN(static_cast<Op>(op)));
+  for (const int op : {1, 2, 3}) if (on_cpu) add((c.*get)(static_cast<Backend>(2), static_cast<Op>(op)));
+}
+
 // As a template, so that PyTorch need not have all of them. on_cpu: of the ops on the CPU, too.
 template <class Context>
 int64_t settings_of(Context& c, bool on_cpu) {
@@ -95,11 +104,11 @@ int64_t settings_of(Context& c, bool on_cpu) {
   if constexpr (requires { c.deterministicMkldnn(); }) add(c.deterministicMkldnn());
   if constexpr (requires { c._SMCarveout_EXPERIMENTAL(); }) add(c._SMCarveout_EXPERIMENTAL().value_or(-1));
   if constexpr (requires { c.allowFP16AccumulationCuBLAS(); }) add(c.allowFP16AccumulationCuBLAS());
-  try {
+  if constexpr (requires { &Context::float32Precision; }) {
+    add_precisions(&Context::float32Precision, c, on_cpu, add);
+  } else {
     add(c.float32MatmulPrecision());
     add(c.allowTF32CuDNN());
-  } catch (const std::exception&) {  // the precision was set in both of PyTorch's ways, of which this is the older
-    add(-1);
   }
   return found;
 }

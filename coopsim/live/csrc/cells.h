@@ -42,6 +42,7 @@ class Cells {
     all_.clear();
     all_.resize(n);
     numbers_.clear();
+    bound_.clear();
   }
 
   Cell& operator[](int32_t s) { return all_[static_cast<size_t>(s)]; }
@@ -49,6 +50,8 @@ class Cells {
 
   // Null if the plan does not know it.
   Cell* find(StorageImpl* storage) {
+    for (const int32_t s : bound_) numbers_[(*this)[s].storage] = s;
+    bound_.clear();
     const auto found = numbers_.find(storage);
     return found == numbers_.end() ? nullptr : &all_[static_cast<size_t>(found->second)];
   }
@@ -58,7 +61,7 @@ class Cells {
     cell.program = c10::weak_intrusive_ptr<StorageImpl>(StoragePtr::reclaim_copy(storage));
     cell.storage = storage;
     cell.nbytes = static_cast<int64_t>(storage->nbytes());
-    numbers_[storage] = s;
+    bound_.push_back(s);
   }
 
   // The program's is no more.
@@ -77,6 +80,7 @@ class Cells {
  private:
   std::vector<Cell> all_;
   ska::flat_hash_map<StorageImpl*, int32_t> numbers_;
+  std::vector<int32_t> bound_;  // not in `numbers_` yet, as few are sought
 };
 
 }  // namespace coopsim

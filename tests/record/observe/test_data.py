@@ -124,9 +124,9 @@ def test_what_nobody_has_written_is_not_known(tmp_path: Path) -> None:
     (tmp_path / "blank.py").write_text(
         "import torch\n"
         "known = torch.arange(1000, device='cuda')\n"
-        "made = lambda: [torch.empty_like(known), known.new_empty(1000), torch.empty_like(known).scatter_(0, known, known)]\n"
         "for _ in range(8):\n"
-        "    found = [int(one.cpu().sum()) for one in made() if torch.full((1000,), 7).sum()]\n"
+        "    made = torch.empty_like(known), known.new_empty(1000), torch.empty_like(known).scatter_(0, known, known)\n"
+        "    found = [int(one.cpu().sum()) for one in made if torch.full((1000,), 7).sum()]\n"
         "    assert found == [0, 0, 499500], found\n"
     )
     watched(tmp_path / "blank.py")
