@@ -163,12 +163,6 @@ class KnownSignatures:
         sure = self.last is not None and self._in_a_row >= _STABLE and not self._decides
         return self.last if sure else None
 
-    @property
-    def untried(self) -> bool:
-        """Whether the latest step's signature has a plan, by which no step has gone yet."""
-        state = self.last.state if self.last is not None else PlanState()
-        return state.plan is not None and not (state.tried or state.kept or state.allocating)
-
     def candidates(self, *, first_step: bool) -> list[Signature]:
         """The signatures that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
 

@@ -156,5 +156,5 @@ def test_the_cache_is_bounded(own_cache: Path) -> None:
         file.write_bytes(b"x")
         os.truncate(file, 1 << 28 if i == 60 else 1)  # sparse
         os.utime(file, (i, i))
-    assert plan_file.place("a program") not in files
+    assert plan_file.place(plan_file.Start("1GiB"), ("train.py",), {}, ()) not in files
     assert sorted(own_cache.iterdir()) == sorted(files[61:])
