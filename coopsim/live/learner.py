@@ -3,6 +3,7 @@
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -23,7 +24,9 @@ from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.schedule import Schedule
 
+_MOST = 32  #: signatures that are planned for, the latest ones
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -91,7 +94,7 @@ class Learner:
     ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._stored, self._own = stored, stored if stored is not None and stored.own else None
-        self._device_type = ""
+        self._device_type, self._kept = "", _plans_of([])
 
     def take(self, device_type: str) -> None:
         """Enter the signatures that are stored, if any, for steps on this type of device.
@@ -108,7 +111,7 @@ class Learner:
         self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
-        self._stored.holds(self._known.signatures)
+        self._kept = _plans_of(self._known.signatures)
 
     def learn(self, step: Step) -> None:
         """Learn from a step that has ended without an error: plan its signature if that is new, or judge its plan.
@@ -150,7 +153,7 @@ class Learner:
         known.add(signature)
         if not self._plans or first:  # no other will be like it
             return
-        known.forget_oldest()
+        del known.signatures[:-_MOST]  # steps of the others will be recorded again
         if self._share:
             self._find_limit()
         planning.learn(signature)
@@ -195,14 +198,17 @@ class Learner:
             return
         if over:
             planning.take()
-        elif planning.background is None or planning.background.is_asked() or not self.all_validated:
+        elif planning.background is None or planning.background.asked or not self.all_validated:
             return
-        signatures = [signature for signature in known if signature.first or not planning.is_asked(signature)]
-        if self._own.has(signatures) or not any(one.state.schedule for one in signatures if not one.first):
+        asked = planning.background.asked if planning.background is not None else ()
+        signatures = [signature for signature in known if signature.first or signature not in asked]
+        plans = _plans_of(signatures)
+        if plans == self._kept or not any(schedule for schedule, _ in plans):
             return
         for one in self._unprepared():
             planning.learn(one, now=True)
-        self._own.keep(self._file(signatures, command))
+        self._kept = plans
+        plan_file.save(self._file(signatures, command), self._own.path)
 
     def _file(self, signatures: list[Signature], command: str) -> PlanFile:
         planning = self._planning
@@ -226,6 +232,11 @@ class Learner:
     def all_validated(self) -> bool:
         """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
+
+
+def _plans_of(signatures: Iterable[Signature]) -> list[tuple[Schedule | None, bool]]:
+    """What tells plans of signatures from others, but for those of first steps."""
+    return [(one.state.schedule, one.state.stays) for one in signatures if not one.first]
 
 
 def _first(trace: Trace) -> bool:

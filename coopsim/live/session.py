@@ -204,7 +204,9 @@ class TrainingSession:
         """Find the device of the first step, and take plans and the observer that were made since the last one."""
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
-            self.planning.run_on(self._device_type)
+            if self._arena is not None and self._arena.device_type != self._device_type:
+                self._arena, self.no_arena = None, "the script does not train on a GPU"
+            self.planning.run_on(self._device_type, in_arena=self._arena is not None)
             self._streams = Streams() if self._device_type == "cuda" else None
             self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
@@ -212,9 +214,6 @@ class TrainingSession:
             if self._observer is not None:
                 self.ledger.join(self._observer)
         self.planning.take()
-        if self._arena is not None and self._arena.device_type != self._device_type:
-            self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.leave_arena()
 
     def _schedule_of(self, step: Step) -> Schedule | None:
         """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""

@@ -26,7 +26,7 @@ answers, held = Background.answers, [0]
 def late(self):  # at the beginning of each step: three steps are taken on demand, then the answer is waited for
     held[0] += 1
     end = time.monotonic() + 100
-    while held[0] > 5 and self.is_asked() and time.monotonic() < end:
+    while held[0] > 5 and self.asked and time.monotonic() < end:
         yield from answers(self)
         time.sleep(0.05)
 Background.answers = late
