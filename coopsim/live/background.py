@@ -28,7 +28,8 @@ class Background:
     """Its process answers questions one after the other, and ends with this one, whatever it is doing."""
 
     def __init__(self) -> None:
-        self._asked: dict[Signature, Search] = {}  # in the order of questions, in which answers come
+        #: Questions that have no answer yet that `answers` has given, in their order, in which answers come.
+        self.asked: dict[Signature, Search] = {}
         self._pipe, theirs = Pipe()
         with theirs:
             self._child = subprocess.Popen(  # noqa: S603
@@ -48,27 +49,23 @@ class Background:
 
     def ask(self, signature: Signature, search: Search) -> None:
         """Ask for the first schedule of a signature, unless that is asked already, and return at once."""
-        if signature in self._asked:
+        if signature in self.asked:
             return
-        self._asked[signature] = search
+        self.asked[signature] = search
         with suppress(OSError):  # it has died, and `alive` says so
             self._pipe.send(search)
 
-    def is_asked(self, signature: Signature | None = None) -> bool:
-        """Whether a question about a signature, or any at all, has no answer yet that `answers` has given."""
-        return bool(self._asked) if signature is None else signature in self._asked
-
     def answers(self) -> Iterator[tuple[Signature, Search, Candidate | str | None]]:
         """The searches that were answered since, each once; with None for all that never will be."""
-        while self._asked:
+        while self.asked:
             try:
                 if not self._pipe.poll() and self.alive:
                     return
                 found = self._pipe.recv()
             except (EOFError, OSError):
                 found = None
-            signature = next(iter(self._asked))
-            yield signature, self._asked.pop(signature), found
+            signature = next(iter(self.asked))
+            yield signature, self.asked.pop(signature), found
 
     def end(self) -> None:
         """End the process."""

@@ -181,31 +181,23 @@ class Start:
     asked_arena: bool | None = None
 
 
-def key(
-    start: Start, command: Sequence[str], options: Mapping[str, object], versions: tuple[object, ...]
-) -> tuple[object, ...]:
-    """All that plans depend on, beside the machine and the steps themselves, for `place`.
+def place(start: Start, command: Sequence[str], options: Mapping[str, object], versions: tuple[object, ...]) -> Path:
+    """The file for the plans of a program, by all that they depend on, beside the machine and the steps themselves.
 
-    options: of runs (RunOptions). versions: of coopsim and libraries.
+    options: of runs (RunOptions). versions: of coopsim and libraries. The folder is made; of the other files there,
+    those that were used longest ago are removed, until no more than 64 are left, of 256 MiB.
     """
     words = command[1:] if len(command) > 1 and PYTHON.fullmatch(Path(command[0]).name) else command
     texts = [Path(word).read_bytes() for word in (*words, start.gpu or "") if _is_text(word)]
-    return versions, str(Path.cwd()), tuple(words), texts, alloc_conf.here(), dict(options), start
-
-
-def _is_text(word: str) -> bool:
-    return word.endswith((".py", ".json")) and Path(word).is_file()
-
-
-def place(*key: object) -> Path:
-    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr.
-
-    Of the other files there, those that were used longest ago are removed, until no more than 64 are left, of 256 MiB.
-    """
+    key = versions, str(Path.cwd()), tuple(words), texts, alloc_conf.here(), dict(options), start
     folder = cache_folder() / "plans"
     folder.mkdir(parents=True, exist_ok=True)
     _trim(folder)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
+
+
+def _is_text(word: str) -> bool:
+    return word.endswith((".py", ".json")) and Path(word).is_file()
 
 
 def _trim(folder: Path) -> None:

@@ -55,14 +55,12 @@ class Planning:
 
     # -- what plans are for ------------------------------------------------------------------------------------------
 
-    def run_on(self, device_type: str) -> None:
-        """Plan for steps on this type of device, "cuda" or "cpu", from now on."""
+    def run_on(self, device_type: str, *, in_arena: bool) -> None:
+        """Plan for steps on this type of device, "cuda" or "cpu". in_arena: whether the arena, if any, is on it."""
         self.on_gpu = device_type == "cuda"
         self.offloading.run_on(device_type)
-
-    def leave_arena(self) -> None:
-        """Plan for PyTorch's own allocator, as the arena serves no memory of the program."""
-        self.placed = self._in_arena = None
+        if not in_arena:
+            self.placed = self._in_arena = None
 
     def count_others(self, nbytes: int) -> None:
         """Let later plans leave room for bytes that the allocator has given to others than the program's storages."""
@@ -124,10 +122,6 @@ class Planning:
         """Whether the background makes first plans."""
         named = isinstance(self.policy, str) and self._in_arena is None
         return named and self.background is not None and self.background.alive
-
-    def is_asked(self, signature: Signature) -> bool:
-        """Whether the background is still making a plan for a signature."""
-        return self.background is not None and self.background.is_asked(signature)
 
     def _search(self, signature: Signature) -> Search:
         """For a schedule; the first one of a signature leaves no less than one by which steps of another are steady."""

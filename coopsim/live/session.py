@@ -144,23 +144,25 @@ class TrainingSession:
         step = self._running
         assert step is not None
         peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
+        failed = True
         try:
             try:
                 step.end(error)
             finally:
                 step.end(error)  # does nothing, unless it was interrupted before it began
+            failed = error is not None
         finally:
             self._running, self._ended = None, step if step.entered and step.residency.left else None
             if step.entered:
-                self._count(step, peaks)
+                self._count(step, peaks, failed=failed)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
         else:
             self._learn(step)
 
-    def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
-        self.totals.add(step.residency)
+    def _count(self, step: Step, peaks: tuple[int, int] | None, *, failed: bool) -> None:
+        self.totals.add(step, failed=failed)
         self._spilled |= not step.state.planned and step.residency.spills > 0
         state = step.state
         known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
@@ -169,11 +171,9 @@ class TrainingSession:
 
     def _learn(self, step: Step) -> None:
         self._failure, self._by_plan = None, step.state.planned
-        self.totals.step_ended(step.state)
         self._timed = self._schedule_of(step)
         try:
-            if self.learner.learn(step):
-                self.totals.device_calls = step.device_calls
+            self.learner.learn(step)
         except DoesNotFit as failure:
             self._failure = failure
             raise
@@ -204,7 +204,9 @@ class TrainingSession:
         """Find the device of the first step, and take plans and the observer that were made since the last one."""
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
-            self.planning.run_on(self._device_type)
+            if self._arena is not None and self._arena.device_type != self._device_type:
+                self._arena, self.no_arena = None, "the script does not train on a GPU"
+            self.planning.run_on(self._device_type, in_arena=self._arena is not None)
             self._streams = Streams() if self._device_type == "cuda" else None
             self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
@@ -212,9 +214,6 @@ class TrainingSession:
             if self._observer is not None:
                 self.ledger.join(self._observer)
         self.planning.take()
-        if self._arena is not None and self._arena.device_type != self._device_type:
-            self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.leave_arena()
 
     def _schedule_of(self, step: Step) -> Schedule | None:
         """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""

@@ -6,9 +6,7 @@ a plan leaves of the budget.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass, replace
 
 from coopsim.live.plan import Entry, Plan
 from coopsim.trace import Trace
@@ -16,7 +14,6 @@ from coopsim.trace.schedule import Schedule
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
 _RECORDED = 4  #: steps that are recorded from their start after one that left its plan
-_MOST = 32  #: signatures that are kept, the latest ones
 
 
 @dataclass(frozen=True)
@@ -111,24 +108,11 @@ class Signature:
     peak_bytes: int
     first: bool = False
     state: PlanState = PlanState()
-    _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
 
     @property
     def plan(self) -> Plan | None:
         """The plan that steps of this signature follow; None if there is none."""
         return self.state.plan
-
-    def has_op(self, at: int, func: Any) -> bool:
-        """Whether entry number `at` of the op log is a call of `func`."""
-        return at < len(self.op_log) and self.op_log[at].func is func
-
-    def common(self, other: "Signature") -> int:
-        """The number of entries with which the op logs of both signatures begin alike."""
-        if other not in self._common:
-            pairs = enumerate(zip(self.op_log, other.op_log, strict=False))
-            least = min(len(self.op_log), len(other.op_log))
-            self._common[other] = next((i for i, (a, b) in pairs if not _alike(a, b)), least)
-        return self._common[other]
 
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
         """Whether the op log has these entries, one after the other, from number `at` on."""
@@ -163,12 +147,6 @@ class KnownSignatures:
         sure = self.last is not None and self._in_a_row >= _STABLE and not self._decides
         return self.last if sure else None
 
-    @property
-    def untried(self) -> bool:
-        """Whether the latest step's signature has a plan, by which no step has gone yet."""
-        state = self.last.state if self.last is not None else PlanState()
-        return state.plan is not None and not (state.tried or state.kept or state.allocating)
-
     def candidates(self, *, first_step: bool) -> list[Signature]:
         """The signatures that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
 
@@ -193,10 +171,6 @@ class KnownSignatures:
         """Enter the signature of the latest step, which is not known yet."""
         self.last = signature
         self.signatures.append(signature)
-
-    def forget_oldest(self) -> None:
-        """Keep the latest 32 signatures only: steps of the others will be recorded again."""
-        del self.signatures[:-_MOST]
 
     def followed(self, signature: Signature) -> None:
         """Note that a step was of this signature to its end, by plan or, where the signature has none, without."""
