@@ -111,9 +111,9 @@ class Following(State):
             return False
         context.residency.copies.wait_for_all()
         for other in context.signatures:
-            if other is self.signature or other.plan is None or not other.has_op(now.at, func):
+            if other is self.signature or other.plan is None or now.at >= len(other.op_log):
                 continue
-            if self.signature.common(other) < now.at:
+            if other.op_log[now.at].func is not func or not other.has(self.signature.op_log[: now.at]):
                 continue
             follow = Follow(other.plan, context.values, context.storages)
             if follow.take_over(now.taken(), held=True):

@@ -10,7 +10,7 @@ from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import OFFERED, Budget
+from coopsim.live.budget import Budget, offer
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Plan
@@ -78,7 +78,7 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     session = TrainingSession(None, POLICY, "cpu", path, arena)
-    OFFERED.offer(lambda: session)
+    offer(lambda: session)
     budget, found, got = Budget(plan=path), [], []
     for i in range(steps):
         before = int(arena.stats.planned), int(arena.stats.placed)

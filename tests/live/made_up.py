@@ -15,7 +15,7 @@ from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
-from coopsim.live.signatures import Candidate, OnTrial, Signature
+from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.live.spilled import Spilled
 from coopsim.live.state import Context
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
@@ -174,5 +174,5 @@ def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
 def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
-    state = OnTrial(Candidate(0, None), made)  # type: ignore[arg-type]
+    state = PlanState("", Candidate(0, None), made)  # type: ignore[arg-type]
     return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]

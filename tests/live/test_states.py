@@ -5,7 +5,7 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.following import Following
-from coopsim.live.signatures import NoPlan
+from coopsim.live.signatures import PlanState
 from coopsim.live.following import Deciding, Recording
 from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
@@ -60,7 +60,7 @@ answer([found, recorder.did])
 
 def test_a_kind_without_a_plan_spills(child: Runner) -> None:
     text = """
-planned.move_on(NoPlan())
+planned.state = PlanState()
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
