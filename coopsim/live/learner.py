@@ -12,7 +12,7 @@ from coopsim.base import budget as amounts
 from coopsim.base.types import GRANULE, Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
-from coopsim.live.following import Deciding, Recording
+from coopsim.live.following import Recording
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.planning import Planning
@@ -118,7 +118,7 @@ class Learner:
         Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder) | Deciding(recorder=recorder):
+            case Recording(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.last = signature

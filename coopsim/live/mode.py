@@ -12,7 +12,7 @@ from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.unseen import Unseen
-from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
+from coopsim.record.observe.torch_private import TorchDispatchMode, mode_stack, pop_dispatch_mode
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {
@@ -82,7 +82,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def undo(self) -> None:
         """Undo `enter`, as far as that is not done, but for the hook: Ctrl-C may yet come as an object goes."""
-        self._leave_observer()
+        observer = self._context.observer
+        if observer is not None and observer.inside:
+            observer.exit()
         while any(mode is self for mode in mode_stack()):
             try:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
@@ -98,18 +100,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
-        self._leave_observer()
-        while dispatch_modes():  # none, if another thread has forked
-            if pop_dispatch_mode(None) is self:
-                break
+        self.undo()
         self.state.end(learn=False)
-        self._unseen.forget()
         self.unhook()
-
-    def _leave_observer(self) -> None:
-        observer = self._context.observer
-        if observer is not None and observer.inside:
-            observer.exit()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

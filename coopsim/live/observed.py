@@ -137,7 +137,7 @@ class Observed:
 
     def __init__(self, observer: Observer, progress: Progress) -> None:
         self.observer, self._progress, plan = observer, progress, progress.plan
-        self._table = plan.table(lambda: Table(load(), plan, progress.values.device_type))
+        plan.table = self._table = plan.table or Table(load(), plan, progress.values.device_type)
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""

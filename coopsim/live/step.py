@@ -22,7 +22,7 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
-from coopsim.live.following import Deciding, Following, Recording
+from coopsim.live.following import Following, Recording
 from coopsim.live.ladder import StepTook
 from coopsim.live.mode import Exits, StepMode
 from coopsim.live.observer import Observer
@@ -294,4 +294,4 @@ class Step:
             self._arena,
             context.placed.expect(expects) if context.placed is not None and expects is not None else None,
         )
-        return Deciding(context, recorder, start.candidates) if start.candidates else Recording(context, recorder)
+        return Recording(context, recorder, start.candidates)
