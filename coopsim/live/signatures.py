@@ -88,9 +88,8 @@ class PlanState:
 
     def allocate(self, retries: int, *, ran_out: bool) -> "PlanState":
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
-        allocating, retries = self.allocating + 1, self.retries + retries
-        ran_out_of = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
-        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=ran_out_of)
+        ran = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
+        return replace(self, kept=0, allocating=self.allocating + 1, retries=self.retries + retries, ran_out=ran)
 
 
 @dataclass(eq=False)
