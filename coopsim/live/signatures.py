@@ -7,9 +7,12 @@ a plan leaves of the budget.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from coopsim.base.types import GRANULE
 from coopsim.live.plan import Entry, Plan
 from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -96,17 +99,20 @@ class PlanState:
 class Signature:
     """A recorded step, which stands for all steps that dispatch the same ops on the same sizes.
 
-    decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
-    peak_bytes: of the step without eviction. first: whether it makes the optimizer's state, as only a program's first
-    step does.
+    decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature. first:
+    whether it makes the optimizer's state, as only a program's first step does.
     """
 
     trace: Trace
     op_log: Sequence[Entry]
     decided: int
-    peak_bytes: int
     first: bool = False
     state: PlanState = PlanState()
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Of the step without eviction."""
+        return peak_bytes(self.trace, GRANULE)
 
     @property
     def plan(self) -> Plan | None:
