@@ -73,9 +73,15 @@ for _ in range(16):
     tried.append(signature.state.margin)
     planning.validate(signature, StepTook(0, ran_out=True))
 state = signature.state
-answer([state.margin == max(tried), state.plan is None, state.stays, state.allocating > 0, len(set(tried)) > 2])
+found = [state.margin == max(tried), state.plan is None, state.stays, state.allocating > 0, len(set(tried)) > 2]
+signature.state = replace(state, why="", plan=planning._plan(signature, state.candidate), ran_out=0)
+for ran_out in (True, False, False, True):
+    planning.validate(signature, StepTook(0, ran_out))
+found += [signature.plan is not None, signature.state.ran_out == 2]
+planning.validate(signature, StepTook(0, ran_out=True))
+answer([*found, signature.plan is None])
 """
-    assert child(REPLAN + text) == [True] * 5
+    assert child(REPLAN + text) == [True] * 8
 
 
 def test_a_plan_that_stays_as_others_cost_more_is_left_once_steps_exceed_the_budget_by_it(child: Runner) -> None:
