@@ -6,6 +6,7 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from coopsim.live.actions import Action, Kind, Recompute, Skipped
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import Drawn, drawn_before, on_device
+from coopsim.live.operands import drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
@@ -28,15 +29,14 @@ RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | N
 class Follow:
     """Follows a plan through one step. known: the tracked storages of the step.
 
-    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of
-    tracked storages and calls is known only there until `fetch`. broken: why the plan cannot be followed any further;
-    "" if it can.
+    Either Python does so, or the compiled observer. While the observer does (`observed`), the state of tracked storages
+    and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
     def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
         self.plan, self.rows, self.values, self._known = plan, plan.rows, values, known
-        self.observed: Observed | None = None
-        self._observed: Observed | None = None  # the same, while Python follows
+        self._observed: Observed | None = None  # hands over to the observer, if that can follow
+        self.observed = False
         self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
@@ -63,34 +63,47 @@ class Follow:
 
     def hand_over(self) -> bool:
         """Let the observer go on, if it can and does not already. False if the plan cannot be followed any further."""
-        observed, here = self._observed, self.observed is None and not self.broken
-        if observed is not None and here and observed.can_follow():
-            self.observed = observed
+        observed = self._observed
+        if observed is not None and not (self.observed or self.broken) and observed.observer.is_usual():
+            self.observed = True
             observed.follow(self.at)
         return not self.broken
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
-        observed = self.observed
-        if observed is not None:
-            self.done = observed.state[State.DONE]
-            if observed.state[State.BROKEN]:
+        if self._observed is not None and self.observed:
+            self.done = self.state[State.DONE]
+            if self.state[State.BROKEN]:
                 self.broken = "works on other tensors"
-            observed.fetch()
-            self.observed = None  # only now, as nobody else knows what it has not handed over
+            self._observed.fetch()
+            self.observed = False  # only now, as nobody else knows what it has not handed over
+
+    @contextmanager
+    def in_python(self, storage: torch.UntypedStorage | None = None) -> Iterator[None]:
+        """A context in which Python follows. With a `storage`, only if that has been evicted."""
+        observed, there = self._observed, self.observed
+        if observed is not None and there and storage is not None and not observed.observer.has_emptied(storage):
+            yield
+            return
+        self.fetch()
+        try:
+            yield
+        finally:
+            if there:
+                self.hand_over()
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
-            self.observed = None
+        if self._observed is not None and self.observed:
+            self.observed = not self._observed.end(over=self.at == len(self.rows))
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
-        if self.observed is not None:
-            self.observed.pin(storage)
+        if self._observed is not None and self.observed:
+            self._observed.observer.pin(storage)
         elif (tracked := self._known.known(storage)) is not None:
             tracked.pinned = True
 
@@ -148,7 +161,7 @@ class Follow:
             if row.call and call is not None:
                 self._calls[row.entry.op] = call
                 if is_blank(row.func):  # without the plan it is not known that all of it is written later
-                    call.made(row.entry.results, writes, storages)
+                    call.by_plan(self.plan, row, storages)
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
@@ -210,7 +223,8 @@ class Follow:
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
         states = drawn_before(row.func, args, kwargs, values.device_type)
-        call = self._call(row, args, kwargs, states) if row.call else None
+        operands = (storages.get(s) for s in row.entry.inputs)
+        call = Call.of(row.func, args, kwargs, values.device_type, operands, states) if row.call else None
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
@@ -226,7 +240,7 @@ class Follow:
         if self.plan.several_streams and residency.streams is not None:
             residency.streams.made(storages[s] for s in new)
         if call is not None:
-            call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
+            call.by_plan(self.plan, row, storages)
             self._calls[row.entry.op] = call
         self._hold(row.keep)
         return out
@@ -264,11 +278,3 @@ class Follow:
                 self.values.fetch((tracked, v))
             case Kind.ARRIVE:
                 self.values.residency.arrive((tracked, v))
-
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: Drawn | None) -> Call:
-        storages, op = self.storages, row.entry.op
-        operands = (storages.get(s) for s in row.entry.inputs)
-        call = Call.of(row.func, args, kwargs, self.values.device_type, operands, states)
-        call.reads = [(storages[s], v) for s, v in self.plan.program.reads[op]]
-        call.mutates = [storages[s] for s in self.plan.mutates[op] if s in storages]
-        return call

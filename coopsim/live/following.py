@@ -5,6 +5,7 @@ on the same sizes have one signature (signatures.py), which may have a plan.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -149,21 +150,12 @@ class Following(State):
 
     def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""
-        observed = self._follow.observed
-        if observed is None:
+        with self._follow.in_python(storage):
             super().materialize(storage)
-        elif observed.has_emptied(storage):
-            self.fetch()
-            super().materialize(storage)
-            self.hand_over()
 
-    def fetch(self) -> None:
-        """Let Python go on in place of the observer, with what that knows."""
-        self._follow.fetch()
-
-    def hand_over(self) -> None:
-        """Let the observer go on, if it was at work."""
-        self._follow.hand_over()
+    def in_python(self) -> AbstractContextManager[None]:
+        """A context in which Python follows the plan."""
+        return self._follow.in_python()
 
 
 class _Recorded(State):

@@ -55,7 +55,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
-            self._context.observer.enter()
+            self._context.observer.enter(self._context.residency.device_type)
 
     def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.

@@ -6,6 +6,7 @@ The observer is compiled code that follows plans on Python's behalf.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -105,11 +106,9 @@ class State:
             with DisableTorchDispatch():
                 self._context.values.materialize([(tracked, tracked.version)])
 
-    def fetch(self) -> None:
-        """Let Python go on in place of the observer, with what that knows."""
-
-    def hand_over(self) -> None:
-        """Let the observer go on, if it was at work."""
+    def in_python(self) -> AbstractContextManager[None]:
+        """A context in which Python goes on in place of the observer."""
+        return nullcontext()
 
     # -- for the states ----------------------------------------------------------------------------------------------
 

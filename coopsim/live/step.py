@@ -172,9 +172,17 @@ class Step:
         if self.meter is not None:
             exits.callback(complete, self.meter.stop)
         spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
-        spills = device_type in _SPILLS
-        room = Room(residency, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
-        values = Values(residency, room, spilled, self._ooms())
+        room = Room(
+            residency,
+            spilled,
+            planning.limit,
+            self.meter,
+            self._cap,
+            hard=start.hard,
+            spills=device_type in _SPILLS,
+            ooms=self._ooms(),
+        )
+        values = Values(residency, room, spilled)
         runner = OpRunner(residency, storages, room, values, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed

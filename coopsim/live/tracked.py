@@ -13,6 +13,7 @@ import torch
 from coopsim.live import refused, settings
 from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
+from coopsim.live.plan import Plan, Row
 from coopsim.live.settings import Settings
 from coopsim.record.observe.torch_private import set_conjugate, set_negative
 
@@ -170,13 +171,13 @@ class Call:
         kept = change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec) if kwargs else {}
         return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled(), settings=settings.now())
 
-    def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
-        """Enter what the call made, as it was followed by plan (`has_made`).
-
-        results: numbers of storages, -1 for none. writes: (number of the storage, version). storages: by number.
-        """
-        written = [(storages[s], v) for s, v in writes]
-        self.has_made([storages.get(s) for s in results], written)
+    def by_plan(self, plan: Plan, row: Row, storages: dict[int, TrackedStorage]) -> None:
+        """Enter what the call read, changed and made, as its op was followed by plan. storages: by number."""
+        op = row.entry.op
+        self.reads = [(storages[s], v) for s, v in plan.program.reads[op]]
+        self.mutates = [storages[s] for s in plan.mutates[op] if s in storages]
+        written = [(storages[s], v) for s, v in plan.program.writes[op]]
+        self.has_made([storages.get(s) for s in row.entry.results], written)
 
     def has_made(self, results: list[TrackedStorage | None], writes: list[Value]) -> None:
         """Enter what the call made; with it the call becomes the maker of its `writes`."""

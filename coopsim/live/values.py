@@ -6,7 +6,6 @@ knows.
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from ctypes import c_int64
 from functools import partial
 
 import torch
@@ -15,7 +14,7 @@ from coopsim.live import settings
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, clone
-from coopsim.live.room import Attempts, Room
+from coopsim.live.room import Room
 from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
@@ -24,11 +23,11 @@ _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_forma
 
 
 class Values:
-    """Runs the ops of one step (`attempt`), and brings its values to the device. room, ooms: as Attempts takes them."""
+    """Brings the values of one step to the device. attempt: the room's."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
+    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.ooms, self.attempt = ooms, Attempts(room, ooms).run
+        self.attempt = room.attempt
         self._usual = settings.now()  # of the step's beginning
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
