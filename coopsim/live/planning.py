@@ -49,9 +49,7 @@ class Planning:
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
-        self.scattered = (
-            False  #: whether values may lie where there was room, with holes between, since steps did not do well
-        )
+        self.scattered = False  #: whether steps may have left values with holes between them
         self.replans = 0  #: plans that were replanned, over all signatures
         self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
