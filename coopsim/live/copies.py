@@ -196,15 +196,13 @@ class Copies:
         copy.evicted = True
         return True
 
-    def fetch(self, key: Key, allocate: Allocate) -> torch.UntypedStorage | None:
-        """Begin to copy a value that is on the host only to newly allocated memory, which is returned; else None."""
+    def fetch(self, key: Key, allocate: Allocate) -> None:
+        """Begin to copy a value to newly allocated memory, if it is on the host only, and not on its way yet."""
         copy = self._host.get(key)
-        if copy is None or not copy.evicted or key in self._coming:
-            return None
-        storage = allocate(copy.nbytes)
-        place = self._area.place(copy.at, copy.nbytes)
-        self._coming[key] = storage, self._engines.begin(BACK, bytes_of(storage), place)
-        return storage
+        if copy is not None and copy.evicted and key not in self._coming:
+            storage = allocate(copy.nbytes)
+            place = self._area.place(copy.at, copy.nbytes)
+            self._coming[key] = storage, self._engines.begin(BACK, bytes_of(storage), place)
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
         """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way.

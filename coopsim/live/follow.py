@@ -16,14 +16,12 @@ from coopsim.live.actions import Action, Kind, Recompute, Skipped
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
+from coopsim.live.op_runner import Ran
 from coopsim.live.operands import drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.writers import is_blank
-
-#: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
-RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
 
 
 class Follow:
@@ -133,7 +131,7 @@ class Follow:
             if tracked is not None and tracked not in expected and self.storages.get(tracked.number) is tracked:
                 raise Deviation("changes other tensors")
 
-    def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
+    def take_over(self, before: Iterable[Ran], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
 
         True if that is done; False, with nothing evicted, if they worked on other tensors than the plan has.
@@ -145,8 +143,9 @@ class Follow:
         versions: dict[int, int] = {}
         skipped, watched = Skipped(), self.plan.watched
         late, wanted = skipped.late, skipped.wanted
-        for row, (inputs, results, call) in zip(self.rows, before, strict=False):
-            for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
+        for row, ran in zip(self.rows, before, strict=False):
+            call = ran.call
+            for numbers, found in ((row.entry.inputs, ran.inputs), (row.entry.results, ran.results)):
                 for storage, tracked in zip(numbers, found, strict=True):
                     if storage in watched and (tracked is None or storages.setdefault(storage, tracked) is not tracked):
                         return False
@@ -184,11 +183,11 @@ class Follow:
                 del tracked.held[version]
         return True
 
-    def taken(self) -> Iterator[RanOp]:
+    def taken(self) -> Iterator[Ran]:
         """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
         get = self.storages.get
         for entry in (row.entry for row in self.rows[: self.at]):
-            yield [*map(get, entry.inputs)], [*map(get, entry.results)], self._calls.get(entry.op)
+            yield Ran([*map(get, entry.inputs)], [*map(get, entry.results)], self._calls.get(entry.op))
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one op, and the plan's actions before and after it; return its result.

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from coopsim.live.errors import TRAP, Deviation, Outgrown
-from coopsim.live.follow import Follow, RanOp
+from coopsim.live.follow import Follow
 from coopsim.live.op_log import StepRecorder
+from coopsim.live.op_runner import Ran
 from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
@@ -41,7 +42,7 @@ class Following(State):
         """Begin the step, whose signature is expected, or leave the plan at once."""
         self.start()
 
-    def take_over(self, before: Iterable[RanOp]) -> bool:
+    def take_over(self, before: Iterable[Ran]) -> bool:
         """Go on after ops that have run without the plan.
 
         False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
@@ -186,7 +187,7 @@ class Recording(_Recorded):
     def go_on(self) -> None:
         """Go on to record all of the step. LiveError if the program cannot be followed."""
         self._context.room.go_without_plan()
-        self._context.runner.keeps_calls = False
+        self._context.runner.keep_calls(False)
         self.recorder.commit()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -207,7 +208,7 @@ class Deciding(_Recorded):
 
     def begin(self) -> None:
         """Begin to record."""
-        self._context.runner.keeps_calls = True
+        self._context.runner.keep_calls(True)
         self.recorder.begin()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -236,7 +237,7 @@ class Deciding(_Recorded):
             self._record()
         else:
             following.start()
-            context.runner.keeps_calls = False
+            context.runner.keep_calls(False)
             self.recorder.end(learn=False)
             self._go_on(following)
 

@@ -74,12 +74,13 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _was_raised(self, unraisable: Any) -> None:
         """Keep what was raised where nobody could catch it, in a callback of the observer or when an object went."""
-        observer = self._context.observer
-        if isinstance(unraisable.exc_value, KeyboardInterrupt) or (observer is not None and observer.owns(unraisable)):
-            self._raised = self._raised or unraisable.exc_value
+        observer, error = self._context.observer, unraisable.exc_value
+        own = observer is not None and observer.has_raised(unraisable)
+        if isinstance(error, KeyboardInterrupt) or (own and not isinstance(error, (torch.OutOfMemoryError, LiveError))):
+            self._raised = self._raised or error
             if observer is not None:
                 observer.state[observers.State.RAISED] = 1
-        else:
+        elif not own:  # where there was no room, Python goes on, and will find that itself
             self._hook(unraisable)
 
     def _reraise(self) -> None:

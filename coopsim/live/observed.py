@@ -166,7 +166,8 @@ class Observed:
 
     def _stop(self) -> None:
         residency, state = self._values.residency, self.observer.state
-        residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
+        residency.evictions += state[State.EVICTIONS]
+        residency.recomputes += state[State.RECOMPUTES]
         if residency.streams is not None:
             residency.streams.observed()
         self.observer.disengage()
@@ -201,7 +202,5 @@ class Observed:
                 copies.offload(key, storage, at)
             give(None)
         else:
-            fetched = copies.fetch(key, partial(self._values.allocate, protected=None))
-            if fetched is not None:
-                self._values.residency.enter(fetched)
+            copies.fetch(key, partial(self._values.allocate, protected=None))
             give(None)

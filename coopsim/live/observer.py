@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.errors import TRAP_TEXT, LiveError
+from coopsim.live.errors import TRAP_TEXT
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose.library import delegates
 
@@ -120,14 +120,10 @@ class Observer:
 
         self._for.copy(kind, s, v, at, stored(address), give)
 
-    def owns(self, unraisable: Any) -> bool:
-        """Whether a callback has raised what is in this argument of sys.unraisablehook, for the program to see.
-
-        Where there was no room, Python will find that itself.
-        """
+    def has_raised(self, unraisable: Any) -> bool:
+        """Whether a callback has raised what is in this argument of sys.unraisablehook."""
         said = unraisable.err_msg or ""
-        own = any(unraisable.object is one or repr(one) in said for one in self._own)
-        return own and not isinstance(unraisable.exc_value, (torch.OutOfMemoryError, LiveError))
+        return any(unraisable.object is one or repr(one) in said for one in self._own)
 
     def _for_library(self, storage: torch.UntypedStorage | None) -> int:
         """The address of a storage, with a reference that the library lets go of; 0 for none."""

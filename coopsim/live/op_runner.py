@@ -26,13 +26,12 @@ _SUM = torch.ops.aten.sum.default
 
 
 class Ran(NamedTuple):
-    """An op that has run, and what came of it.
+    """An op that has run.
 
-    out: its result. inputs, results: the tracked storages of its operands and results, by position. call: if it was
-    kept. workspace: bytes that it took and gave back while it ran.
+    inputs, results: the tracked storages of its operands and results, by position. call: if it was kept. workspace:
+    bytes that it took and gave back while it ran.
     """
 
-    out: Any
     inputs: list[TrackedStorage | None]
     results: list[TrackedStorage | None]
     call: Call | None
@@ -52,18 +51,15 @@ class OpRunner:
         self._keeps = False
         self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
 
-    @property
-    def keeps_calls(self) -> bool:
-        """Whether calls are kept, and what they read, as a plan may want it."""
-        return self._keeps
-
-    @keeps_calls.setter
-    def keeps_calls(self, yes: bool) -> None:
+    def keep_calls(self, yes: bool) -> None:
+        """Keep calls from now on, and what they read, as a plan may want them; or no more."""
         self._keeps = yes
         self._alive.clear()
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
-        """Run an op by `execute`, with its operands restored and room made for its results."""
+    def run(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]
+    ) -> tuple[Any, Ran]:
+        """Run an op by `execute`, which gives its result, with its operands restored and room made for it."""
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
         self._now += 1
         if residency.streams is not None:
@@ -71,7 +67,7 @@ class OpRunner:
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
-            return Ran(execute(), [], [], None)
+            return execute(), Ran([], [], None)
         for tensor in operands if device_type == "cpu" else ():  # where no allocator counts them
             residency.ledger.of(tensor)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
@@ -83,7 +79,7 @@ class OpRunner:
         if room.limit is not None:
             room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
         states = drawn_before(func, args, kwargs, device_type)
-        call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
+        call = self._call(func, args, kwargs, inputs, states) if self._keeps else None
         if residency.streams is not None:
             residency.streams.use(storages)
         out = values.attempt(func, partial(self._metered, execute), protected, states)
@@ -95,13 +91,13 @@ class OpRunner:
         if residency.streams is not None:
             residency.streams.made(created)
         for tracked in (*storages, *created):
-            tracked.use(self._now)
+            tracked.touched = self._now
             if func._schema.name.startswith(COLLECTIVES):  # which may go on when the call has returned
                 tracked.pinned = True
         if call is not None:
             self._made(call, results, created)
         makes = call is not None and (call.writes or (created and is_blank(func)))
-        return Ran(out, inputs, results, call if makes else None, workspace)
+        return out, Ran(inputs, results, call if makes else None, workspace)
 
     def contents(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
         """Sums over a storage's bytes, to tell whether they change; () where there are none, as on the phantom GPU.

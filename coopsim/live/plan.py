@@ -32,9 +32,8 @@ class Entry:
     func: the op, aten.add_ where gradients are added up in place for autograd. shapes: of its operands, of its results:
     for each tensor the sizes and then the type; last, which parameters are among the operands, None if it is not known.
     op: its number in the trace; -1 for views, and for what else the trace leaves out. stream: 0 is the device's default
-    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, what came of the op
-    (follow.RanOp); until the trace is made, the storages are objects of the ledger. In a plan file, ops and types go by
-    name.
+    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, an op_runner.Ran.
+    Until there is a trace, storages are objects of the ledger. In a plan file, ops and types go by name.
     """
 
     func: Any

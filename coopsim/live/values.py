@@ -11,15 +11,16 @@ from functools import partial
 import torch
 
 from coopsim.live import settings
+from coopsim.live.copies import bytes_of
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency, clone
+from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
-_CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
+_EMPTY = torch.ops.aten.empty.memory_format
 
 
 class Values:
@@ -90,8 +91,7 @@ class Values:
         But for what nothing in the plan makes any more, as the recorded step did not use it again. The caller may drop
         calls and held values then.
         """
-        evicted = [(tracked, tracked.version) for tracked in self.residency.left]
-        makeable = [value for value in evicted if calls_for([value], self._is_there)]
+        makeable = [value for value in self.residency.left if calls_for([value], self._is_there)]
         calls = calls_for(makeable, self._is_there)
         if calls:
             self._run_all(calls, set(makeable), ())
@@ -130,7 +130,7 @@ class Values:
             self.residency.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self.residency.assign(value, made[value[0]])
-        self.residency.count(recomputes=1)
+        self.residency.recomputes += 1
 
     def execute(
         self,
@@ -157,7 +157,7 @@ class Values:
         for tracked, storage in zip(call.results, results, strict=True):
             if tracked is not None and tracked not in where and storage is not None:
                 found[tracked] = storage
-                self.residency.enter(storage)
+                self.residency.ledger.of_storage(storage)
         return found
 
     def _execute_own(
@@ -184,9 +184,9 @@ class Values:
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
+        copied = self.allocate(storage.nbytes(), protected)
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = self.attempt(_CLONE, partial(clone, storage), protected)
-        self.residency.enter(copied)
+            bytes_of(copied).copy_(bytes_of(storage))
         return copied
 
     def allocate(self, nbytes: int, protected: Collection[TrackedStorage] | None = ()) -> torch.UntypedStorage:
@@ -194,6 +194,7 @@ class Values:
         with DisableTorchDispatch():
             make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.device_type)
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, protected).untyped_storage()
+        self.residency.ledger.of_storage(found)
         return found
 
     def fetch(self, value: Value, protected: Collection[TrackedStorage] = ()) -> None:
@@ -207,8 +208,7 @@ class Values:
         drop calls and held values then.
         """
         self.room.end()
-        residency = self.residency
-        evicted = [(tracked, tracked.version) for tracked in residency.left]
+        residency, evicted = self.residency, self.residency.left
         try:
             self.materialize(evicted)
         except (LiveError, torch.OutOfMemoryError):

@@ -57,9 +57,9 @@ class Parts:
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an op as a step without a plan does."""
-        return self.ran(func, *args, **kwargs).out
+        return self.ran(func, *args, **kwargs)[0]
 
-    def ran(self, func: Any, *args: Any, **kwargs: Any) -> Ran:
+    def ran(self, func: Any, *args: Any, **kwargs: Any) -> tuple[Any, Ran]:
         with effects.on("cpu"):
             return self.context.runner.run(func, args, kwargs, lambda: func(*args, **kwargs))
 
@@ -102,7 +102,7 @@ def made(step: Parts, nbytes: int, used: int = 0, reads: Iterable[TrackedStorage
     tracked = step.context.storages.of(storage)
     call = Call(None, (), {}, reads=[(one, one.version) for one in reads])
     call.has_made([tracked], [(tracked, 0)])
-    tracked.use(used)
+    tracked.touched = used
     step.context.residency.ledger.of_storage(storage)
     KEPT.append(storage)
     return tracked
@@ -175,4 +175,4 @@ def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
     state = PlanState("", Candidate(0, None), made)  # type: ignore[arg-type]
-    return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]
+    return Signature(None, op_log, decided, state=state)  # type: ignore[arg-type]

@@ -12,12 +12,11 @@ from coopsim.live import ladder, planning as plannings
 from coopsim.live.planning import Planning
 from coopsim.live.ladder import StepTook
 from coopsim.trace import synth
-from coopsim.trace.measure import peak_bytes
 def planned(size, room, warm_up_steps=3, retry_ns=4.1e6):
     plannings.WARM_UP_STEPS, ladder.RETRY_NS = warm_up_steps, retry_ns
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
-    signature = Signature(trace, [], 1, peak_bytes(trace, 512))
+    signature = Signature(trace, [], 1)
     planning = Planning("foresight-offline", limit)
     planning.learn(signature)
     return signature, planning
@@ -182,7 +181,7 @@ ALTERNATING = """
 def alternating(steady):
     trace = synth.unet(8)
     limit = int(1.3 * schedules.least(trace).nbytes)
-    signatures = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
+    signatures = [Signature(trace, [], 1) for _ in range(2)]
     ladder.RETRY_NS, planning = 1e18, Planning("foresight-offline", limit)
     for signature in signatures:
         planning.learn(signature)
@@ -208,7 +207,7 @@ from coopsim.live.arena.placed import PlacedPlans
 from coopsim.live.ladder import StepTook
 from coopsim.live.signatures import Candidate, PlanState, Signature
 def following(own):
-    return Signature(None, [], 1, 0, state=PlanState("", Candidate(own, None), own))
+    return Signature(None, [], 1, state=PlanState("", Candidate(own, None), own))
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
     placed = SimpleNamespace(needed=lambda plan: 410 - plan)
     choose = lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none"
@@ -233,7 +232,7 @@ def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Ru
 def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:
     text = """
 trace = synth.chain(24)
-signature, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
+signature, limit = Signature(trace, [], 1), int(1.5 * schedules.least(trace).nbytes)
 planning = Planning("foresight-offline", limit)
 planning.learn(signature)
 signature.state = replace(signature.state, stays=True)

@@ -13,7 +13,7 @@ from coopsim.live.state import Spilling
 from coopsim.record.observe import effects
 from tests.live.made_up import ATEN, KIB, parts
 step = parts()
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 x = torch.arange(4.0)
 values, spilled = step.context.values, step.context.values.spilled
 def send(tensor): return spilled.sent((step.tracked(tensor), step.tracked(tensor).version))
@@ -37,7 +37,7 @@ answer([sent, bytes_there, away, out.tolist(), step.evicted(y), spilled.nbytes, 
 
 def test_copies_of_what_the_program_frees_go(child: Runner) -> None:
     text = """
-step.context.runner.keeps_calls = False
+step.context.runner.keep_calls(False)
 y = step.run(ATEN.mul.Scalar, x, 2)
 send(y)
 del y
@@ -60,7 +60,7 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
 def test_all_that_may_move_is_laid_out_anew_in_its_order(child: Runner) -> None:
     """With the same bits, also if it is interrupted; a storage whose address is known stays where it is."""
     text = """
-step.context.runner.keeps_calls = False
+step.context.runner.keep_calls(False)
 tensors = [step.run(ATEN.mul.Scalar, torch.arange(n * KIB), 2) for n in (3, 5, 4)]
 known = step.run(ATEN.mul.Scalar, x, 3)
 step.tracked(known).pinned = True
@@ -183,7 +183,7 @@ def test_what_finds_no_room_meanwhile_goes_to_the_host(child: Runner) -> None:
     """Values that were made already, and those that are made on the way."""
     text = """
 step = parts(24 * KIB)
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 spilled = step.context.values.spilled
 x = torch.arange(1024.0)
 made = [x]
@@ -211,8 +211,8 @@ answer([peak <= 24 * KIB, sent > 0, [int(one[0]) for one in made]])
 def test_views_and_ops_elsewhere_make_nothing(child: Runner) -> None:
     text = """
 y = step.run(ATEN.mul.Scalar, x, 2)
-view = step.ran(ATEN.view.default, y, [2, 2])
-meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
+_, view = step.ran(ATEN.view.default, y, [2, 2])
+_, meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
 answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.call])
 """
     assert child(IMPORT + text) == [True, True, [], None]

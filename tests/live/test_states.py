@@ -12,17 +12,17 @@ from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, p
 x = torch.arange(4.0)
 planned, longer = signature(example()), signature(example(NEG))
 step = parts(signatures=[planned])
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 class Recorder:
     def __init__(self): self.op_log, self.did = [], []
     def begin(self): self.did.append("begin")
     def commit(self): self.did.append("commit")
     def end(self, *, learn): self.did.append("learned" if learn else "end")
     def __torch_dispatch__(self, func, types, args, kwargs):
-        ran = step.ran(func, *args)
+        out, ran = step.ran(func, *args)
         self.op_log.append(Op(func, [], []))
-        self.op_log[-1].ran = ran.inputs, ran.results, ran.call
-        return ran.out
+        self.op_log[-1].ran = ran
+        return out
 def begun(state):
     state.begin()
     return state

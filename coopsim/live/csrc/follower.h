@@ -386,12 +386,8 @@ class Follower {
     }
     const int64_t before = *ooms;
     const Results results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
-    if (kept.ours && *ooms != before) {  // it has caught that there was no room, and has changed what it took over
-      for (const Value& read : taken) cells[read.storage].let_go(read.version);
-      return false;
-    }
-    if (results.size() != made.results.size()) return false;
-    for (const Value& read : taken) cells[read.storage].let_go(read.version);
+    for (const Value& read : taken) cells[read.storage].let_go(read.version);  // as it is changed, also if it failed
+    if ((kept.ours && *ooms != before) || results.size() != made.results.size()) return false;
     const auto result_of = [&](int32_t s) -> StoragePtr {
       if (StorageImpl* changed = memory_of(s)) return StoragePtr::reclaim_copy(changed);
       StoragePtr found;
