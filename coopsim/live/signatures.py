@@ -57,10 +57,10 @@ class PlanState:
     candidate: without a plan, a schedule of a plan file, or for another start. validated: enough steps have kept to the
     budget by the plan. stays: no other is left to try, whatever steps take; or steps ran out of memory by all.
 
-    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
-    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache. ran_out: steps by a plan that stays that ran out of
-    memory, the first of all and those up to the latest, one after the other.
+    laid_out: memory was laid out anew for the plan. tried: plans that did not do well. kept: steps that kept to the
+    budget and were steady, one after the other. allocating: steps since then that took memory from the device or gave
+    it back, or exceeded the budget for good. retries: how often all of these gave back the allocator's cache. ran_out:
+    steps by a plan that stays that ran out of memory, the first of all and those up to the latest, one after the other.
     """
 
     why: str = ""
@@ -68,6 +68,7 @@ class PlanState:
     plan: Plan | None = None
     stays: bool = False
     validated: bool = False
+    laid_out: bool = False
     tried: tuple[Failure, ...] = ()
     kept: int = 0
     allocating: int = 0

@@ -111,6 +111,24 @@ def test_a_signature_is_replanned_until_its_steps_leave_the_device_s_memory_alon
     assert margins(found) == [0] * 4 + [0.02] * 4 + [0.04] * 32
 
 
+def test_a_plan_is_tried_once_more_with_memory_laid_out_anew(child: Runner) -> None:
+    """On a GPU, and no more by a plan for which it was, as after steps that spilled."""
+    text = """
+signature, planning = planned(size=4, room=1.1)
+planning.on_gpu, found, replans = True, [], []
+for _ in range(11):
+    found.append(planning.lays_out([signature]))
+    planning.validate(signature, StepTook(0, calls=1, retries=1))
+    replans.append(planning.replans)
+planning.scattered = True
+answer([found, replans, planning.lays_out([]), planning.lays_out([signature]), signature.state.laid_out])
+"""
+    found, replans, none, scattered, laid_out = child(REPLAN + text)
+    assert [step for step, due in enumerate(found) if due] == [4, 8]
+    assert replans == [0] * 7 + [1] * 4
+    assert (none, scattered, laid_out) == (False, True, True)
+
+
 def test_where_steps_are_steady_by_no_plan_the_cheapest_that_kept_to_the_budget_stays(child: Runner) -> None:
     found, validated, stays = child(REPLAN + STEADY.format(1, 1, 1e18))
     assert (validated, stays) == (True, True)
