@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from coopsim.base import budget as amounts
-from coopsim.base.types import GRANULE, Role
+from coopsim.base.types import Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
 from coopsim.live.following import Recording
@@ -22,7 +22,6 @@ from coopsim.live.step import IN_PARTS, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
-from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 
 _MOST = 32  #: signatures that are planned for, the latest ones
@@ -142,9 +141,7 @@ class Learner:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
         why = _FIRST if first and self._plans else ""
-        signature = Signature(
-            trace, recorder.op_log, recorder.decided or 1, peak_bytes(trace, GRANULE), first, PlanState(why)
-        )
+        signature = Signature(trace, recorder.op_log, recorder.decided or 1, first, PlanState(why))
         known, planning = self._known, self._planning
         shown = any(one.state.kept or one.state.validated for one in known.signatures)
         if self._share and self._own is not None and not (first or shown):  # the program is another than it was

@@ -17,7 +17,7 @@ from typing import Any
 
 from coopsim.base import alloc_conf
 from coopsim.base.files import cache_folder, replacing
-from coopsim.base.types import GRANULE, CoopsimError
+from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
@@ -25,7 +25,6 @@ from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.run.script import PYTHON
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
-from coopsim.trace.measure import peak_bytes
 
 _MOST, _MOST_BYTES = 64, 256 << 20  #: files that are kept for other starts, the latest ones, and all together
 VERSION = 2  #: 1 had no copies to the host
@@ -160,7 +159,7 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
         raise ValueError("its schedule is not of its trace")
     candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
     state = PlanState(about["why"], candidate, stays=bool(about.get("finished")))
-    return Signature(trace, op_log, about["decided"], peak_bytes(trace, GRANULE), about["first"], state)
+    return Signature(trace, op_log, about["decided"], about["first"], state)
 
 
 def card(name: str, nbytes: int) -> str:

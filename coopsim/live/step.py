@@ -105,8 +105,8 @@ class Start:
 
     candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
     hard: fail rather than exceed the budget. trims: the step before had no plan, and this one may have: give back the
-    memory that the allocator caches, whose blocks lie as that step needed them. lays_out: so does what steps without a
-    plan have left; lay it out anew for a new plan.
+    memory that the allocator caches, whose blocks lie as that step needed them. lays_out: lay out anew what steps have
+    scattered (Planning.lays_out).
     """
 
     expected: Signature | None

@@ -140,13 +140,15 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
     end = TrainingSession.end
 
     def ending(session: TrainingSession, error: BaseException | None = None) -> None:
+        step = session._running
         try:
             end(session, error)
         finally:
-            stats = torch.cuda.memory_stats()
-            row = [stats[f"{kind}_bytes.all.peak"] for kind in ("allocated", "reserved")]
-            row += [stats["num_device_alloc"] + stats["num_device_free"], stats["num_alloc_retries"]]
-            each.append([*row, session.totals.planned_steps, session.planning.replans])
+            stats = torch.cuda.memory_stats()  # but for peaks, which recorded steps reset at each op
+            calls = stats["num_device_alloc"] + stats["num_device_free"]
+            peaks = step.peaks() if step is not None and step.entered else (0, 0)
+            made = session.totals.planned_steps, session.planning.replans
+            each.append([*peaks, calls, stats["num_alloc_retries"], *made])
 
     TrainingSession.end = ending  # type: ignore[method-assign]
     task = Task(CARD, explains=False, plugin="coopsim.live.guest", told=json.dumps(told))

@@ -175,4 +175,4 @@ def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
     state = PlanState("", Candidate(0, None), made)  # type: ignore[arg-type]
-    return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]
+    return Signature(None, op_log, decided, state=state)  # type: ignore[arg-type]

@@ -15,6 +15,10 @@ from coopsim.base.files import cache_folder
 from coopsim.cli import live
 from coopsim.cli.parser import build
 from coopsim.live import plan_file
+from coopsim.live.background import Background
+from coopsim.live.schedules import Search
+from coopsim.live.signatures import Signature
+from coopsim.trace import synth
 from tests.conftest import ROOT, Runner
 from tests.live.plans import HEADER
 
@@ -39,6 +43,16 @@ def test_steps_go_on_while_they_are_planned_and_end_with_the_same_bits(child: Ru
     assert report["same"]
     assert (report["steps"], report["planned_steps"], report["deviations"]) == (9, 4, 0)
     assert report["evictions"]
+
+
+def test_what_the_background_does_not_live_to_answer_is_known() -> None:
+    background, trace = Background(), synth.chain()
+    background._child.kill()
+    background._child.wait()
+    signature, search = Signature(trace, [], 1), Search(trace, "coop", 1 << 40)
+    background.ask(signature, search)
+    assert list(background.answers()) == [(signature, search, None)]
+    assert not background.asked
 
 
 TRAIN = """

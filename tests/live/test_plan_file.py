@@ -29,8 +29,8 @@ def small() -> PlanFile:
     return PlanFile(
         HEADER,
         [
-            Signature(trace, op_log, 3, 0, True, PlanState(candidate=replace(candidate, margin=7))),
-            Signature(trace, op_log, 3, 0, state=PlanState("it does not fit", stays=True)),
+            Signature(trace, op_log, 3, True, PlanState(candidate=replace(candidate, margin=7))),
+            Signature(trace, op_log, 3, state=PlanState("it does not fit", stays=True)),
         ],
     )
 

@@ -84,25 +84,37 @@ answer([same, in_order, known.data_ptr() == there, back])
 
 
 LAID_OUT = """
+from dataclasses import replace
 import torch
 from torch import nn
 import coopsim.live
 model = nn.Sequential(*[nn.TransformerEncoderLayer(512, 4, 2048, batch_first=True) for _ in range(8)]).cuda()
 x, optimizer = torch.randn(32, 256, 512, device="cuda"), torch.optim.Adam(model.parameters())
 budget = coopsim.live.Budget("1500MiB")
-for _ in range(4):
-    with budget.step():
-        model(x).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-answer(budget.report())
+def steps(n):
+    for _ in range(n):
+        with budget.step():
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return budget.report()["offloads"]
+steps(4)
+report, sent, known = budget.report(), [steps(1)], budget.session.known.last
+known.state = replace(known.state, stays=True, ran_out=1)
+sent.append(steps(1))
+answer([report, sent])
 """
 
 
-def test_a_new_plan_finds_what_steps_without_one_have_left_laid_out(child: Runner) -> None:
-    """Where they have fetched it to, no plan of the third and fourth step finds room between its blocks."""
-    report = child(LAID_OUT, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+def test_a_plan_finds_what_steps_without_one_have_left_laid_out(child: Runner) -> None:
+    """Where they have fetched it to, no plan of the third and fourth step finds room between its blocks.
+
+    So does each step by the last plan, once one has run out of memory by it.
+    """
+    report, (then, laid_out) = child(LAID_OUT, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert (report["planned_steps"], report["deviated"]) == (2, "")
+    assert then == report["offloads"]
+    assert laid_out > then
 
 
 ZEROS = """
