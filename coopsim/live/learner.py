@@ -12,8 +12,7 @@ from coopsim.base import budget as amounts
 from coopsim.base.types import Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
-from coopsim.live.following import Deciding, Recording
-from coopsim.live.ladder import StepTook
+from coopsim.live.following import Recording
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.plan_file import PlanFile
 from coopsim.live.planning import Planning
@@ -66,7 +65,7 @@ class Totals:
             self.deviated = left.why
             self.deviations += not left.ran_out
         if state.planned or (left is not None and left.ran_out):
-            self.device_calls = step.device_calls
+            self.device_calls = step.took.calls
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""
@@ -118,11 +117,11 @@ class Learner:
         Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder) | Deciding(recorder=recorder):
+            case Recording(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.last = signature
-                self._judge(signature, step, ran_out=True)
+                self._planning.validate(signature, step.took)
             case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
@@ -130,7 +129,7 @@ class Learner:
                 assert state.signature is not None
                 self._known.followed(state.signature)
                 if state.planned:
-                    self._judge(state.signature, step, ran_out=False)
+                    self._planning.validate(state.signature, step.took)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature, and uses anything on the device."""
@@ -169,12 +168,6 @@ class Learner:
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
         )
         self._planning.rebudget(limit, older)
-
-    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> None:
-        """Judge the plan of a signature by a step that followed it."""
-        allocated, reserved = step.peaks()
-        nbytes = max(allocated, reserved if step.over_cap else 0)
-        self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
 
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
-from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines
+from coopsim.live.copies import Copies, HostArea, LateEngines
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.streams import Streams
@@ -100,33 +100,6 @@ class Residency:
                 self.streams.guard(theirs, tracked)
 
     # -- on the host -------------------------------------------------------------------------------------------------
-
-    def offload(self, value: Value, at: int) -> None:
-        """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
-        tracked, version = value
-        storage = tracked.ref()
-        if storage is not None and tracked.version == version and not (tracked.evicted or self.must_stay(tracked)):
-            self.copies.offload((tracked.number, version), storage, at)
-
-    def evict_offloaded(self, value: Value) -> None:
-        """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
-        tracked, version = value
-        if not tracked.evicted and not tracked.pinned and self.copies.finish_offload((tracked.number, version)):
-            self.evict(value)
-
-    def fetch(self, value: Value, allocate: Allocate) -> None:
-        """Begin to fetch a value that is on the host only, to memory that `allocate` gives."""
-        tracked, version = value
-        if tracked.evicted and tracked.ref() is not None:
-            self.copies.fetch((tracked.number, version), allocate)
-
-    def arrive(self, value: Value) -> None:
-        """Wait for a value that is on its way, and hand its memory to the program's storage."""
-        tracked, version = value
-        storage = self.copies.arrive((tracked.number, version))
-        if storage is not None:
-            self.arrived(value, storage)
-            self.copies.arrived((tracked.number, version))
 
     def arrived(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Take over a storage to which a value was copied from the host."""

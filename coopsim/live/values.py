@@ -61,8 +61,11 @@ class Values:
         if self.spilled.has(value):
             self.spilled.fetch(value, partial(self.allocate, protected=protected))
         else:
-            self.fetch(value, protected)
-            self.residency.arrive(value)
+            key, copies = (value[0].number, value[1]), self.residency.copies
+            copies.fetch(key, partial(self.allocate, protected={*protected, value[0]}))
+            if (storage := copies.arrive(key)) is not None:
+                self.residency.arrived(value, storage)
+                copies.arrived(key)
 
     def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
         """Run calls again, in this order, and let go of what only they read."""
@@ -196,10 +199,6 @@ class Values:
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, protected).untyped_storage()
         self.residency.ledger.of_storage(found)
         return found
-
-    def fetch(self, value: Value, protected: Collection[TrackedStorage] = ()) -> None:
-        """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
-        self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
     def finish(self) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.

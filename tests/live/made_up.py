@@ -148,7 +148,7 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     """A plan of these rows, as Follow takes it (plan.Plan), in which no op changes a storage in place."""
     ops = [one.entry for one in rows if one.entry.op >= 0]
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
-    unused: dict[str, Any] = {"several_streams": False}
+    unused: dict[str, Any] = {"several_streams": False, "has_place": lambda *_: True}
     mutates: list[set[int]] = [set() for _ in ops]
     return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, program=program, **unused)
 

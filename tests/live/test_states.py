@@ -6,7 +6,7 @@ IMPORT = """
 import torch
 from coopsim.live.following import Following
 from coopsim.live.signatures import PlanState
-from coopsim.live.following import Deciding, Recording
+from coopsim.live.following import Recording
 from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
@@ -35,13 +35,13 @@ name = lambda state: type(state.current).__name__
 def test_a_step_of_a_known_kind_follows_its_plan(child: Runner) -> None:
     """Once its first ops have told; what they have made can be made again."""
     text = """
-state = begun(Deciding(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
+state = begun(Recording(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
 found = [[name(state), out.tolist()] for out in calls(x, run(state))]
 state.current.stop(); state.current.conclude(failed=False)
 answer([found, recorder.did, name(state), step.context.residency.recomputes])
 """
     found, did, last, recomputes = child(IMPORT + text)
-    assert [state for state, _ in found] == ["Deciding", "Following", "Following", "Following"]
+    assert [state for state, _ in found] == ["Recording", "Following", "Following", "Following"]
     assert found[-1][1] == [1, 1, 1, 1]
     assert did == ["begin", "end"]
     assert (last, recomputes) == ("Following", 1)
@@ -50,7 +50,7 @@ answer([found, recorder.did, name(state), step.context.residency.recomputes])
 def test_a_step_of_a_new_kind_is_recorded_to_its_end(child: Runner) -> None:
     text = """
 other = signature(plan([row(Op(NEG, [0], [1], 0))], [0, 1]))
-state = begun(Deciding(step.context, recorder := Recorder(), [other]))
+state = begun(Recording(step.context, recorder := Recorder(), [other]))
 found = [name(state) for _ in calls(x, run(state))]
 state.current.end(learn=True)
 answer([found, recorder.did])
@@ -61,7 +61,7 @@ answer([found, recorder.did])
 def test_a_kind_without_a_plan_spills(child: Runner) -> None:
     text = """
 planned.state = PlanState()
-state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
+state = begun(Recording(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
 """

@@ -255,8 +255,11 @@ class Follower {
       row.op->callBoxed(stack);
       return true;
     }
-    if (row.repeats == Repeats::never) {
-      const Roomy roomy(*this);
+    if (row.repeats == Repeats::never) {  // it cannot be started again, so that it may go over the budget
+      state.python += callbacks.roomy != nullptr;
+      const auto roomy = [this](int64_t enter) { if (callbacks.roomy) callbacks.roomy(enter); };
+      roomy(1);
+      const auto back = c10::make_scope_exit([&roomy] { roomy(0); });
       row.op->callBoxed(stack);
       return true;
     }
@@ -436,22 +439,6 @@ class Follower {
     for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim(found[i]) : StoragePtr());
     return results;
   }
-
-  // An op that goes from tensor to tensor cannot be started again, so that it may go over the budget.
-  class Roomy {
-   public:
-    explicit Roomy(Follower& follower) : roomy_(follower.callbacks.roomy) {
-      if (!roomy_) return;
-      follower.state.python++;
-      roomy_(1);
-    }
-    ~Roomy() {
-      if (roomy_) roomy_(0);
-    }
-
-   private:
-    void (*roomy_)(int64_t);
-  };
 
   static constexpr int64_t none = 0;
   const Table* table_ = nullptr;
