@@ -14,7 +14,7 @@ from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
 from coopsim.live.following import Recording
 from coopsim.live.op_log import StepRecorder
-from coopsim.live.plan_file import Header, PlanFile
+from coopsim.live.plan_file import PlanFile
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures, PlanState, Signature
 from coopsim.live.state import Spilling
@@ -105,7 +105,7 @@ class Learner:
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
-        self._planning.count_others(self._stored.header.others_bytes)
+        self._planning.count_others(self._stored.file.others_bytes)
         self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
@@ -204,19 +204,19 @@ class Learner:
         planning = self._planning
         policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
         replanned = planning.replans or any(one.state.stays for one in signatures)
-        head = Header(
+        return PlanFile(
             planning.limit or 0,
             policy,
             planning.others,
             torch.__version__,
             self._device_type,
             command,
+            signatures,
             arena=planning.placed is not None,
             hosting=planning.offloading.hosting,
             card=device.card(self._device_type),
             steady=not (replanned and any(one.state.allocating for one in signatures)),
         )
-        return PlanFile(head, signatures)
 
     @property
     def all_validated(self) -> bool:

@@ -77,7 +77,7 @@ class TrainingSession:
         if stored is not None:
             limit = stored.limit(limit, share=self._is_share)
             policy = stored.policy(policy)
-            offload = offload or stored.header.hosting
+            offload = offload or stored.file.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._tries, self._stepped = tries, stepped

@@ -14,9 +14,7 @@ from coopsim.live import settings
 from coopsim.live.copies import bytes_of
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency
 from coopsim.live.room import Room
-from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
@@ -26,9 +24,9 @@ _EMPTY = torch.ops.aten.empty.memory_format
 class Values:
     """Brings the values of one step to the device. attempt: the room's."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
-        self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.attempt = room.attempt
+    def __init__(self, room: Room) -> None:
+        self.room, self.residency, self.spilled, self.attempt = room, room.residency, room.spilled, room.attempt
+        self.device_type = room.residency.device_type
         self._usual = settings.now()  # of the step's beginning
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
