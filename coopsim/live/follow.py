@@ -142,7 +142,6 @@ class Follow(Progress):
         storages: dict[int, TrackedStorage] = {}
         versions: dict[int, int] = {}
         skipped, watched = Skipped(), self.plan.watched
-        late, wanted = skipped.late, skipped.wanted
         for row, ran in zip(self.rows, before, strict=False):
             call = ran.call
             for numbers, found in ((row.entry.inputs, ran.inputs), (row.entry.results, ran.results)):
@@ -152,8 +151,8 @@ class Follow(Progress):
             for action in row.before:
                 skipped.note(action)
             versions |= dict(row.makes)
-            wanted.update((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
-            wanted.update(row.copies)
+            skipped.hold((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
+            skipped.hold(row.copies)
             writes = self.plan.program.writes[row.entry.op]
             if row.call and call is None and writes and not is_blank(row.func):
                 return False  # as another plan has not kept it
@@ -164,7 +163,7 @@ class Follow(Progress):
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
-        residency = self.values.residency
+        residency, wanted = self.values.residency, skipped.values(None)
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
@@ -172,11 +171,11 @@ class Follow(Progress):
         for s, tracked in storages.items():
             tracked.number = s
         self._hold(wanted)
-        for s, version in late:
-            self.values.residency.evict((storages[s], version))
-        for copy in skipped.copies.values():
+        for s, version in skipped.values(Kind.EVICT):
+            residency.evict((storages[s], version))
+        for copy in skipped.offloads.values():
             self._act(copy)
-        for copied in skipped.evicted:
+        for copied in skipped.values(Kind.EVICT_OFFLOADED):
             self._act(Action(Kind.EVICT_OFFLOADED, copied))
         for s, tracked in storages.items() if held else ():
             for version in {v for v in tracked.held if (s, v) not in wanted}:
