@@ -19,7 +19,6 @@ _SOURCES = (
     *("account.h", "calls.h", "cells.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
     "observer.cpp",
 )
-_TEXT = 4000
 
 
 def _headers(include: Path) -> dict[str, str]:
@@ -186,12 +185,8 @@ class Kept:
         """
         lib, n = load(), len(operands)
         given = (ctypes.c_int64 * n)(*(s._cdata if s is not None else 0 for s in operands))
-        results, text = (ctypes.c_int64 * most)(), ctypes.create_string_buffer(_TEXT)
-        sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
-        made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
-        if made < 0:
-            error = torch.OutOfMemoryError if made == -2 else RuntimeError
-            raise error(text.value.decode(errors="replace"))
+        results, sizes = (ctypes.c_int64 * most)(), (ctypes.c_int64(n), ctypes.c_int64(most))
+        made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1])
         found = [stored(address) for address in results[:made]]
         for address in results[:made]:
             lib.coopsim_let_go(ctypes.c_void_p(address))

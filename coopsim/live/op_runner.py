@@ -13,8 +13,6 @@ import torch
 from coopsim.live import device, refused
 from coopsim.live.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
-from coopsim.live.residency import Residency
-from coopsim.live.room import Room
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.writers import is_blank
@@ -41,11 +39,9 @@ class Ran(NamedTuple):
 class OpRunner:
     """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU."""
 
-    def __init__(
-        self, residency: Residency, storages: TrackedStorages, room: Room, values: Values, meter: device.Meter | None
-    ) -> None:
-        self._residency, self._storages, self._room = residency, storages, room
-        self._values, self._meter = values, meter
+    def __init__(self, values: Values, storages: TrackedStorages, meter: device.Meter | None) -> None:
+        self._values, self._storages, self._meter = values, storages, meter
+        self._residency, self._room = values.residency, values.room
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._now = self._before = 0  # number of ops so far; bytes allocated when the latest try of an op began
         self._keeps = False
@@ -77,7 +73,8 @@ class OpRunner:
         if residency.evicted:
             values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
-            room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
+            needs = self._need(func, args, kwargs, operands, room.limit) + self._workspaces.get(func, 0)
+            room.make(needs, protected)
         states = drawn_before(func, args, kwargs, device_type)
         call = self._call(func, args, kwargs, inputs, states) if self._keeps else None
         if residency.streams is not None:
@@ -153,11 +150,12 @@ class OpRunner:
         call.mutates = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
         return call
 
-    def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> int:
-        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""
+    def _need(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[torch.Tensor], limit: int
+    ) -> int:
+        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take. given: operands."""
         if changes_only(func):
             return 0
-        given = on_device(self._residency.device_type, (*args, *kwargs.values()))
         if self._room.allocated + 16 * sum(t.untyped_storage().nbytes() for t in given) + (1 << 20) < limit / 2:
             return 0
         return result_bytes(func, args, kwargs, self._residency.device_type, given)

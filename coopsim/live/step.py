@@ -184,8 +184,8 @@ class Step:
             spills=device_type in _SPILLS,
             ooms=self._ooms(),
         )
-        values = Values(residency, room, spilled)
-        runner = OpRunner(residency, storages, room, values, self.meter)
+        values = Values(room)
+        runner = OpRunner(values, storages, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed
         )

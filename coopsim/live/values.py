@@ -4,6 +4,7 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -14,10 +15,8 @@ from coopsim.live import settings
 from coopsim.live.copies import bytes_of
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency
 from coopsim.live.room import Room
-from coopsim.live.spilled import Spilled
-from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
+from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _EMPTY = torch.ops.aten.empty.memory_format
@@ -26,9 +25,9 @@ _EMPTY = torch.ops.aten.empty.memory_format
 class Values:
     """Brings the values of one step to the device. attempt: the room's."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
-        self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.attempt = room.attempt
+    def __init__(self, room: Room) -> None:
+        self.room, self.residency, self.spilled, self.attempt = room, room.residency, room.spilled, room.attempt
+        self.device_type = room.residency.device_type
         self._usual = settings.now()  # of the step's beginning
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
@@ -69,7 +68,7 @@ class Values:
 
     def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
         """Run calls again, in this order, and let go of what only they read."""
-        uses, ours = uses_of(calls), set[Value]()
+        uses, ours = Counter(read for call in calls for read in call.reads), set[Value]()
         for call in calls:
             keep = {*protected, *(tracked for tracked, _ in call.reads)}
             for read in call.reads:

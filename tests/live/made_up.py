@@ -91,8 +91,8 @@ def parts(
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), None), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
     room = Room(residency, spilled, limit, None, cap, hard=hard, spills=True, ooms=c_int64())
-    values = Values(residency, room, spilled)
-    runner = OpRunner(residency, storages, room, values, None)
+    values = Values(room)
+    runner = OpRunner(values, storages, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
 

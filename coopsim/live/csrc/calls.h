@@ -27,6 +27,8 @@ void PyGILState_Release(int);
 void* PyErr_Occurred(void);
 void PyErr_Clear(void);
 int PyErr_GivenExceptionMatches(void*, void*);
+void PyErr_SetString(void*, const char*);
+extern void* PyExc_RuntimeError;
 }
 
 namespace coopsim {
