@@ -8,7 +8,6 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -404,14 +403,8 @@ void coopsim_arena_host(int64_t base, int64_t bytes) {
   arenas[HOST]->reserve(base);
 }
 
-// PyTorch's tensors on the CPU lie in an arena of so many bytes from now on. 1: there is no room for it.
-int coopsim_arena_serve_cpu(int64_t bytes) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return 1;
-  coopsim_arena_host(reinterpret_cast<int64_t>(base), bytes);
-  c10::SetAllocator(c10::DeviceType::CPU, &host(), 255);
-  return 0;
-}
+// PyTorch's tensors on the CPU lie in that arena from now on.
+void coopsim_arena_serve_cpu() { c10::SetAllocator(c10::DeviceType::CPU, &host(), 255); }
 
 const Stats* coopsim_arena_stats(int device) {
   std::lock_guard<std::mutex> lock(mutex);

@@ -62,7 +62,6 @@ def load() -> Any:
     lib.coopsim_arena_logged.restype = lib.coopsim_arena_layout.restype = ctypes.c_int64
     for taking in (lib.coopsim_arena_logged, lib.coopsim_arena_layout):
         taking.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
-    lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
     lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers]
     return lib
