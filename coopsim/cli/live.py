@@ -60,10 +60,13 @@ def own_plan(args: argparse.Namespace, *, arena: bool) -> dict[str, Any]:
     A note says what is taken from an earlier start: its plans, or that its steps were not steady, so that an arena is
     used.
     """
+    from coopsim.fitting.saved import versions
     from coopsim.live import plan_file
     from coopsim.live.errors import LiveError
 
-    file = plan_file.place(*_key(args, arena=arena))
+    options = given(RunOptions, args, "live")
+    start = plan_file.Start(args.memory, args.policy, args.gpu, hosting_of(args), args.offload, arena, args.arena)
+    file = plan_file.place(start, tuple(word for word in args.command if word != "--"), options, versions())
     told: dict[str, Any] = {"plan": str(file), "own": True}
     try:
         head = plan_file.load(file).header if file.exists() else None
@@ -83,15 +86,6 @@ def own_plan(args: argparse.Namespace, *, arena: bool) -> dict[str, Any]:
         )
         return told | {"arena": True} | in_bytes
     return told
-
-
-def _key(args: argparse.Namespace, *, arena: bool) -> tuple[object, ...]:
-    from coopsim.fitting.saved import versions
-    from coopsim.live import plan_file
-
-    options = given(RunOptions, args, "live")
-    start = plan_file.Start(args.memory, args.policy, args.gpu, hosting_of(args), args.offload, arena, args.arena)
-    return plan_file.key(start, tuple(word for word in args.command if word != "--"), options, versions())
 
 
 def has_arena(args: argparse.Namespace) -> bool:

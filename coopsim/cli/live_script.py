@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopsim.base import budget
+from coopsim.base import alloc_conf, budget
 from coopsim.base.errors import NoCudaTorchError
 from coopsim.base.option import given
 from coopsim.base.progress import note
@@ -31,7 +31,6 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     """
     from coopsim.cards import profiles
     from coopsim.live import schedules
-    from coopsim.live.ladder import allocator_variables
     from coopsim.run import Script, memory
 
     command = command_of(args, f"live {args.action} --memory 8GiB")
@@ -63,7 +62,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
         **given(RunOptions, args, "live"),
         traceback=args.traceback,
         output=2 if args.json else None,
-        variables=() if memory_bytes else allocator_variables(),
+        variables=() if memory_bytes else alloc_conf.of_live(),
         plugin="coopsim.live.guest",
         told=json.dumps(told | {"command": script.title}),
     )

@@ -5,6 +5,7 @@ Knows no torch. Values are versions of the trace's storages.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 
@@ -20,18 +21,24 @@ _NO_USE = (types.Action.FETCH, types.Action.DISCARD)
 ScheduleRow = tuple[int, ...]  #: as Schedule.rows gives them
 
 
+class Kind(IntEnum):
+    """What is done to a value. The numbers are the observer's (table.h), which has 2 for Recompute."""
+
+    EVICT = 0  #: free its memory; the program still refers to it
+    DROP = 1  #: let go of it; only we hold it
+    OFFLOAD = 3  #: begin to copy it to the host, to the area's bytes from `at` on
+    EVICT_OFFLOADED = 4  #: wait until it is on the host, and free its memory
+    FETCH = 5  #: allocate memory for it, as it is on the host only, and begin to copy it there
+    ARRIVE = 6  #: wait until it has been fetched, and hand its memory to the program's storage
+
+
 @dataclass(frozen=True, slots=True)
-class Evict:
-    """Free the memory of a value that the program still refers to."""
+class Action:
+    """What a plan does to a value before an op."""
 
+    kind: Kind
     value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Let go of a value that only we hold."""
-
-    value: Value
+    at: int = 0
 
 
 @dataclass(slots=True)
@@ -48,39 +55,6 @@ class Recompute:
         return (*self.targets, *self.takeovers)
 
 
-@dataclass(frozen=True, slots=True)
-class Offload:
-    """Begin to copy a value to the host, to the area's bytes from `at` on."""
-
-    value: Value
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class EvictOffloaded:
-    """Wait until a value is on the host, and free its memory."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """Allocate memory for a value that is on the host only, and begin to copy it there."""
-
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Arrive:
-    """Wait until a value has been fetched, and hand its memory to the program's storage."""
-
-    value: Value
-
-
-Copying = Offload | EvictOffloaded | Fetch | Arrive
-Action = Evict | Drop | Recompute | Copying
-
-
 @dataclass
 class Skipped:
     """What is left to do of a plan's actions that a step has skipped, as it began without the plan.
@@ -92,28 +66,28 @@ class Skipped:
 
     late: dict[Value, None] = field(default_factory=dict)
     wanted: set[Value] = field(default_factory=set)
-    copies: dict[Value, Offload] = field(default_factory=dict)
+    copies: dict[Value, Action] = field(default_factory=dict)
     evicted: dict[Value, None] = field(default_factory=dict)
 
-    def note(self, action: Action) -> None:
+    def note(self, action: Action | Recompute) -> None:
         """Take note of a skipped action."""
-        match action:
-            case Recompute(targets=targets, takeovers=takeovers):
-                self.wanted.update(targets, takeovers)
-                for value in (*targets, *takeovers):
-                    self.late.pop(value, None)
-            case Offload(value=value):
+        if isinstance(action, Recompute):
+            self.wanted.update(action.makes)
+            for value in action.makes:
+                self.late.pop(value, None)
+            return
+        value = action.value
+        match action.kind:
+            case Kind.OFFLOAD:
                 self.copies[value] = action
-            case EvictOffloaded(value=value):
+            case Kind.EVICT_OFFLOADED:
                 self.evicted[value] = None
-            case Fetch(value=value):
+            case Kind.FETCH:
                 self.evicted.pop(value, None)
-            case Arrive():
-                pass
-            case Evict(value=value):
+            case Kind.EVICT:
                 self.wanted.discard(value)
                 self.late[value] = None
-            case Drop(value=value):
+            case Kind.DROP:
                 self.wanted.discard(value)
                 self.late.pop(value, None)
 

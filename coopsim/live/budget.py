@@ -12,28 +12,15 @@ from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.simulate.policies import Policy
 
+_offered: list[Callable[[], TrainingSession]] = []  # at most one; the only state of this package that is global
 
-class OfferedSession:
-    """The session that the next Budget of this process joins, in place of one of its own; at most one is on offer.
 
-    `coopsim live run` makes the session, and the script that it runs may make a Budget. The script makes that itself,
-    so no argument can carry the session there: `OFFERED` is the one global of this package that holds state.
+def offer(make: Callable[[], TrainingSession]) -> None:
+    """Let the next Budget of this process join the session that `make` returns, in place of one of its own.
+
+    `coopsim live run` makes the session, and the script makes the Budget: no argument can carry it there.
     """
-
-    def __init__(self) -> None:
-        self._make: Callable[[], TrainingSession] | None = None
-
-    def offer(self, make: Callable[[], TrainingSession]) -> None:
-        """Let the next Budget call `make` and join the session that this returns; an offer not taken is replaced."""
-        self._make = make
-
-    def take(self) -> TrainingSession | None:
-        """The session that is on offer, which is withdrawn; None if there is none."""
-        make, self._make = self._make, None
-        return make() if make is not None else None
-
-
-OFFERED = OfferedSession()
+    _offered[:] = [make]
 
 
 class Budget:
@@ -75,8 +62,10 @@ class Budget:
         most = amounts.parse(host_memory, None, "host_memory") if host_memory else None
         hosting = Hosting(link, most) if offload else None
         self._memory = memory
-        self.session = OFFERED.take() or TrainingSession(
-            memory, policy, device, path, offload=hosting, host_memory=most
+        self.session = (
+            _offered.pop()()
+            if _offered
+            else TrainingSession(memory, policy, device, path, offload=hosting, host_memory=most)
         )
 
     def __repr__(self) -> str:

@@ -4,10 +4,9 @@ At the cap the allocator first returns the free blocks that it caches; if that i
 and values can be evicted.
 """
 
-import os
-
 import torch
 
+from coopsim.base import alloc_conf
 from coopsim.base.budget import memory_fraction
 from coopsim.live import device
 from coopsim.live.arena.cap import ArenaCap
@@ -27,7 +26,7 @@ class CachingCap:
 
     def __init__(self, limit: int, *, trims: bool = False) -> None:
         self._trims = trims
-        self._page = _PAGE if _expandable() else 0
+        self._page = _PAGE if alloc_conf.EXPANDABLE in alloc_conf.here() else 0
         self._limit = limit - min(self._page, limit // _PART)
         self._now = self._limit
         self._device = torch.cuda.current_device()
@@ -86,11 +85,6 @@ class CachingCap:
     def _allow(self, nbytes: int) -> None:
         self._now = nbytes
         torch.cuda.set_per_process_memory_fraction(memory_fraction(nbytes, self._total), self._device)
-
-
-def _expandable() -> bool:
-    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-    return any("expandable_segments:True" in os.environ.get(name, "") for name in names)
 
 
 AllocatorCap = CachingCap | ArenaCap  #: of one step, whichever allocator serves it

@@ -6,7 +6,7 @@ The area is one allocation, page-locked where the device is a GPU. There is one 
 import mmap
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -178,10 +178,6 @@ class Copies:
     def reads(self, storage: torch.UntypedStorage) -> bool:
         """Whether a copy out may still read the storage, whose memory must not move or go."""
         return any(copy.source is storage for copy in self._host.values())
-
-    def coming(self) -> Iterator[torch.UntypedStorage]:
-        """Memory that values are being fetched to."""
-        yield from (storage for storage, _ in self._coming.values())
 
     def offload(self, key: Key, source: torch.UntypedStorage, at: int) -> None:
         """Begin to copy a value to the area's bytes from `at` on, once all ops so far are done."""

@@ -33,20 +33,23 @@ _OTHERWISE = "a100-80gb"  #: the card whose prices give costs on a card without 
 class LiveLedger(Ledger):
     """The recorder's ledger, kept from step to step and aware of evicted storages.
 
-    On the CPU an observer counts the storages that it made itself, in an account that both share.
+    On the CPU an observer counts the bytes of the memory that PyTorch allocates, in an account that both share.
     """
 
     def __init__(self, observer: Observer | None = None) -> None:
         self._observer = observer
         self._account: Any = observer.account if observer is not None else [0, 0, 0]
         super().__init__()
-        self._empty: set[Storage] = set()
+        self._uncounted: set[Storage] = set()  #: here: they are evicted, or the observer counts their memory
         self._located: dict[int, Callable[[], torch.UntypedStorage | None]] = {}
 
     def join(self, observer: Observer) -> None:
-        """Share the account with an observer, which has counted nothing so far."""
-        observer.account[0], observer.account[1] = self._account[0], self._account[1]
+        """Share the account with an observer, which has counted nothing so far, before a step begins."""
+        observer.account[0] = self._account[0]
         self._observer, self._account = observer, observer.account
+        for key, slot in self._slots.items():
+            if slot.holds is not None and observer.count(key):
+                self._take_off(slot.holds)
 
     @property
     def live_bytes(self) -> int:
@@ -72,13 +75,15 @@ class LiveLedger(Ledger):
         self._located = {key: found for key, found in self._located.items() if found() is not None}
 
     def of_storage(self, untyped: torch.UntypedStorage) -> Storage | None:
-        """The ledger's entry of a storage, made at first sight; None if it has no bytes.
-
-        From then on this ledger counts it, and the observer no longer does.
-        """
-        if self._observer is not None and not self.knows(untyped._cdata) and untyped.device.type == "cpu":
-            self._observer.uncount(untyped)
-        return super().of_storage(untyped)
+        """The ledger's entry of a storage, made at first sight; None if it has no bytes."""
+        key, observer = untyped._cdata, self._observer
+        observed = observer is not None and not self.knows(key) and observer.count(key)
+        peak = self.peak_bytes
+        storage = super().of_storage(untyped)
+        if observed and storage is not None:
+            self._take_off(storage)
+            self.peak_bytes = peak
+        return storage
 
     def role(self, key: int) -> Role | None:
         """The role of the storage with this `_cdata`, its address in PyTorch; None if it, or its role, is not known."""
@@ -100,9 +105,8 @@ class LiveLedger(Ledger):
         Does nothing for a storage that is not entered, or was subtracted already.
         """
         held = self.held(untyped._cdata)
-        if held is not None and held not in self._empty:
-            self._empty.add(held)
-            self.live_bytes -= held.nbytes
+        if held is not None and held not in self._uncounted:
+            self._take_off(held)
 
     def filled(self, untyped: torch.UntypedStorage) -> None:
         """Add a storage's bytes to `live_bytes` again, as the caller has given it memory; the opposite of `emptied`.
@@ -112,22 +116,19 @@ class LiveLedger(Ledger):
         held = self.held(untyped._cdata)
         if not self.knows(untyped._cdata):
             self.of_storage(untyped)
-        elif held is not None and held in self._empty:
-            self._empty.remove(held)
-            self.live_bytes += held.nbytes
+        elif held in self._uncounted and self._observer is None:
+            self.released(held)
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
-    def ours(self, untyped: torch.UntypedStorage) -> None:
-        """Count a storage here from now on, whoever has counted it so far."""
-        if self._observer is not None:
-            self._observer.uncount(untyped)
-        self.filled(untyped)
-
     def released(self, storage: Storage) -> None:
-        """Correct the count for a storage that is evicted: if it was empty, its bytes had been taken off before."""
-        if storage in self._empty:
-            self._empty.remove(storage)
+        """Correct the count for a storage that is freed: if it was not counted, its bytes had been taken off before."""
+        if storage in self._uncounted:
+            self._uncounted.remove(storage)
             self.live_bytes += storage.nbytes
+
+    def _take_off(self, storage: Storage) -> None:
+        self._uncounted.add(storage)
+        self.live_bytes -= storage.nbytes
 
 
 class CpuDevice(Device):

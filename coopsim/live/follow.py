@@ -6,18 +6,19 @@ again (tracked.py). The observer is compiled code that follows plans, faster.
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, Skipped
+from coopsim.live.actions import Action, Kind, Recompute, Skipped
 from coopsim.live.errors import Deviation
 from coopsim.live.observed import Observed
 from coopsim.live.observer import Observer, State
-from coopsim.live.operands import Drawn, drawn_before, on_device
+from coopsim.live.operands import drawn_before, on_device
 from coopsim.live.plan import Plan, Row
-from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.writers import is_blank
 
@@ -25,74 +26,22 @@ from coopsim.live.writers import is_blank
 RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
 
 
-class Bindings:
-    """storages: the tracked storages of a step that a plan watches, by their numbers in its trace."""
-
-    def __init__(self) -> None:
-        self.storages: dict[int, TrackedStorage] = {}
-        self._by_key: dict[int, TrackedStorage] = {}
-
-    def add(self, s: int, tracked: TrackedStorage) -> None:
-        """Let a tracked storage stand for storage `s` of the plan."""
-        self.storages[s] = tracked
-        self.note([tracked])
-        tracked.number = s
-
-    def note(self, found: Iterable[TrackedStorage]) -> None:
-        """Let `of` find what has been entered in `storages`."""
-        for tracked in found:
-            self._by_key[tracked.key] = tracked
-
-    def of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """What tracks a storage, while Python follows; None if the plan does not watch it."""
-        tracked = self._by_key.get(storage._cdata)
-        return tracked if tracked is not None and tracked.ref() is storage else None
-
-    def bind(self, watched: Iterable[tuple[int, int]], found: Sequence[torch.Tensor]) -> None:
-        """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
-
-        watched: (position in `found`, storage of the plan).
-        """
-        for i, s in watched:
-            if i >= len(found):
-                raise Deviation("has other operands")
-            storage = found[i].untyped_storage()
-            tracked = self.storages.get(s)
-            if tracked is None:
-                self.add(s, TrackedStorage(storage))
-            elif tracked.ref() is not storage:
-                raise Deviation("works on other tensors")
-
-    def check_changed(self, row: Row, given: Iterable[torch.Tensor]) -> None:
-        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
-
-        given: the op's operands. row: what the plan has in its place.
-        """
-        expected = {self.storages[s] for _, s in row.look}
-        for tensor in given:
-            tracked = self.of(tensor.untyped_storage())
-            if tracked is not None and tracked not in expected:
-                raise Deviation("changes other tensors")
-
-
 class Follow:
-    """Follows a plan through one step.
+    """Follows a plan through one step. known: the tracked storages of the step.
 
-    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of
-    tracked storages and calls is known only there until `fetch`. broken: why the plan cannot be followed any further;
-    "" if it can.
+    Either Python does so, or the compiled observer. While the observer does (`observed`), the state of tracked storages
+    and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
-    def __init__(self, plan: Plan, values: Values) -> None:
-        self.plan, self.rows, self.values = plan, plan.rows, values
-        self.observed: Observed | None = None
-        self._observed: Observed | None = None  # the same, while Python follows
+    def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
+        self.plan, self.rows, self.values, self._known = plan, plan.rows, values, known
+        self._observed: Observed | None = None  # hands over to the observer, if that can follow
+        self.observed = False
         self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self.bindings = Bindings()
-        self.storages = self.bindings.storages  #: by number of the storage
+        self.storages: dict[int, TrackedStorage] = {}  #: that the plan watches, by number in its trace
         self._calls: dict[int, Call] = {}
 
     @property
@@ -107,43 +56,82 @@ class Follow:
     def begin(self, observer: Observer | None) -> None:
         """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self.plan.several_streams:
-            self._observed = Observed(observer, self.plan, self.values, self.storages, self._calls)
+            self._observed = Observed(observer, self.plan, self.values, self._known, self.storages, self._calls)
             observer.state[State.AT] = self.at
             self.state = observer.state
             self.hand_over()
 
     def hand_over(self) -> bool:
         """Let the observer go on, if it can and does not already. False if the plan cannot be followed any further."""
-        observed, here = self._observed, self.observed is None and not self.broken
-        if observed is not None and here and observed.can_follow():
-            self.observed = observed
+        observed = self._observed
+        if observed is not None and not (self.observed or self.broken) and observed.observer.is_usual():
+            self.observed = True
             observed.follow(self.at)
         return not self.broken
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
-        observed = self.observed
-        if observed is not None:
-            self.done = observed.state[State.DONE]
-            if observed.state[State.BROKEN]:
+        if self._observed is not None and self.observed:
+            self.done = self.state[State.DONE]
+            if self.state[State.BROKEN]:
                 self.broken = "works on other tensors"
-            self.bindings.note(observed.fetch())
-            self.observed = None  # only now, as nobody else knows what it has not handed over
+            self._observed.fetch()
+            self.observed = False  # only now, as nobody else knows what it has not handed over
+
+    @contextmanager
+    def in_python(self, storage: torch.UntypedStorage | None = None) -> Iterator[None]:
+        """A context in which Python follows. With a `storage`, only if that has been evicted."""
+        observed, there = self._observed, self.observed
+        if observed is not None and there and storage is not None and not observed.observer.has_emptied(storage):
+            yield
+            return
+        self.fetch()
+        try:
+            yield
+        finally:
+            if there:
+                self.hand_over()
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
-            self.observed = None
+        if self._observed is not None and self.observed:
+            self.observed = not self._observed.end(over=self.at == len(self.rows))
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
-        if self.observed is not None:
-            self.observed.pin(storage)
-        elif (tracked := self.bindings.of(storage)) is not None:
+        if self._observed is not None and self.observed:
+            self._observed.observer.pin(storage)
+        elif (tracked := self._known.known(storage)) is not None:
             tracked.pinned = True
+
+    def _bind(self, watched: Iterable[tuple[int, int]], found: Sequence[torch.Tensor]) -> None:
+        """Match tensors with the storages of the plan. Deviation if a storage was matched with another before.
+
+        watched: (position in `found`, storage of the plan).
+        """
+        for i, s in watched:
+            if i >= len(found):
+                raise Deviation("has other operands")
+            storage = found[i].untyped_storage()
+            tracked = self.storages.get(s)
+            if tracked is None:
+                self.storages[s] = self._known.enter(TrackedStorage(storage, number=s))
+            elif tracked.ref() is not storage:
+                raise Deviation("works on other tensors")
+
+    def _check_changed(self, row: Row, given: Iterable[torch.Tensor]) -> None:
+        """Raise Deviation if an op that works in place would change a storage that the plan takes to be unchanged.
+
+        given: the op's operands. row: what the plan has in its place.
+        """
+        expected = {self.storages[s] for _, s in row.look}
+        for tensor in given:
+            tracked = self._known.known(tensor.untyped_storage())
+            if tracked is not None and tracked not in expected and self.storages.get(tracked.number) is tracked:
+                raise Deviation("changes other tensors")
 
     def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
@@ -173,7 +161,7 @@ class Follow:
             if row.call and call is not None:
                 self._calls[row.entry.op] = call
                 if is_blank(row.func):  # without the plan it is not known that all of it is written later
-                    call.made(row.entry.results, writes, storages)
+                    call.by_plan(self.plan, row, storages)
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
@@ -181,15 +169,16 @@ class Follow:
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
+        self.storages.update(storages)
         for s, tracked in storages.items():
-            self.bindings.add(s, tracked)
+            tracked.number = s
         self._hold(wanted)
         for s, version in late:
             self.values.residency.evict((storages[s], version))
         for copy in skipped.copies.values():
             self._act(copy)
         for copied in skipped.evicted:
-            self._act(EvictOffloaded(copied))
+            self._act(Action(Kind.EVICT_OFFLOADED, copied))
         for s, tracked in storages.items() if held else ():
             for version in {v for v in tracked.held if (s, v) not in wanted}:
                 del tracked.held[version]
@@ -213,9 +202,9 @@ class Follow:
             raise Deviation("runs on another stream")
         if row.look or mutable:
             given = on_device(values.device_type, (*args, *kwargs.values()) if kwargs else args)
-            self.bindings.bind(row.look, given)
+            self._bind(row.look, given)
             if mutable:
-                self.bindings.check_changed(row, given)
+                self._check_changed(row, given)
         if row.entry.op < 0:
             self.started = True
             return row.func(*args, **kwargs)
@@ -234,7 +223,8 @@ class Follow:
             if storage is not None and v not in storages[s].held:
                 storages[s].held[v] = values.copy(storage)
         states = drawn_before(row.func, args, kwargs, values.device_type)
-        call = self._call(row, args, kwargs, states) if row.call else None
+        operands = (storages.get(s) for s in row.entry.inputs)
+        call = Call.of(row.func, args, kwargs, values.device_type, operands, states) if row.call else None
         self.started = True
         out = values.attempt(row.func, partial(row.func, *args, **kwargs), (), states)
         for s, v in row.makes:
@@ -243,14 +233,14 @@ class Follow:
         new = [s for _, s in row.find if s not in storages]
         if row.find:
             try:
-                self.bindings.bind(row.find, on_device(values.device_type, (out,)))
+                self._bind(row.find, on_device(values.device_type, (out,)))
             except Deviation as why:
                 self.broken = str(why)  # the op has run, and must not run again
                 return out
         if self.plan.several_streams and residency.streams is not None:
             residency.streams.made(storages[s] for s in new)
         if call is not None:
-            call.made(row.entry.results, self.plan.program.writes[row.entry.op], storages)
+            call.by_plan(self.plan, row, storages)
             self._calls[row.entry.op] = call
         self._hold(row.keep)
         return out
@@ -262,7 +252,7 @@ class Follow:
             if tracked is not None and (memory := self.values.residency.memory_of((tracked, version))) is not None:
                 tracked.held.setdefault(version, memory)
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action | Recompute) -> None:
         storages = self.storages
         if isinstance(action, Recompute):
             if (call := self._calls.get(action.op)) is None:
@@ -275,24 +265,16 @@ class Follow:
         tracked = storages.get(s)
         if tracked is None:
             return
-        match action:
-            case Evict():
+        match action.kind:
+            case Kind.EVICT:
                 self.values.residency.evict((tracked, v))
-            case Drop():
+            case Kind.DROP:
                 tracked.held.pop(v, None)
-            case Offload(at=at) if self.plan.has_place(s, tracked.nbytes):
-                self.values.residency.offload((tracked, v), at)
-            case EvictOffloaded():
+            case Kind.OFFLOAD if self.plan.has_place(s, tracked.nbytes):
+                self.values.residency.offload((tracked, v), action.at)
+            case Kind.EVICT_OFFLOADED:
                 self.values.residency.evict_offloaded((tracked, v))
-            case Fetch():
+            case Kind.FETCH:
                 self.values.fetch((tracked, v))
-            case Arrive():
+            case Kind.ARRIVE:
                 self.values.residency.arrive((tracked, v))
-
-    def _call(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], states: Drawn | None) -> Call:
-        storages, op = self.storages, row.entry.op
-        operands = (storages.get(s) for s in row.entry.inputs)
-        call = Call.of(row.func, args, kwargs, self.values.device_type, operands, states)
-        call.reads = [(storages[s], v) for s, v in self.plan.program.reads[op]]
-        call.mutates = [storages[s] for s in self.plan.mutates[op] if s in storages]
-        return call

@@ -5,6 +5,7 @@ on the same sizes have one signature (signatures.py), which may have a plan.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
 from coopsim.live.state import Context, LeftPlan, Spilling, State
-from coopsim.live.tracked import TrackedStorage
 from coopsim.record.observe import accumulation
 
 _ADD, _ADD_IN_PLACE = accumulation.ADD, accumulation.ADD_IN_PLACE
@@ -35,7 +35,7 @@ class Following(State):
         super().__init__(context)
         assert signature.plan is not None
         self.signature: Signature = signature
-        self._follow = follow or Follow(signature.plan, context.values)
+        self._follow = follow or Follow(signature.plan, context.values, context.storages)
 
     def begin(self) -> None:
         """Begin the step, whose signature is expected, or leave the plan at once."""
@@ -111,11 +111,11 @@ class Following(State):
             return False
         context.residency.copies.wait_for_all()
         for other in context.signatures:
-            if other is self.signature or other.plan is None or not other.has_op(now.at, func):
+            if other is self.signature or other.plan is None or now.at >= len(other.op_log):
                 continue
-            if self.signature.common(other) < now.at:
+            if other.op_log[now.at].func is not func or not other.has(self.signature.op_log[: now.at]):
                 continue
-            follow = Follow(other.plan, context.values)
+            follow = Follow(other.plan, context.values, context.storages)
             if follow.take_over(now.taken(), held=True):
                 for tracked in now.storages.values():
                     if follow.storages.get(tracked.number) is not tracked:
@@ -129,7 +129,7 @@ class Following(State):
         self.stop()
         self._context.residency.copies.wait_for_all()
         left = LeftPlan(why, outgrown or self._follow.at < self.signature.decided, ran_out)
-        self._go_on(Spilling(self._context, self.signature, left)).begin(self.storages)
+        self._go_on(Spilling(self._context, self.signature, left)).begin()
 
     def stop(self) -> None:
         """Stop following the plan, and take back what the observer knows."""
@@ -142,11 +142,6 @@ class Following(State):
         if not failed and self._follow.at != len(self._follow.rows):
             self._leave("the step ended early")
 
-    @property
-    def storages(self) -> Iterable[TrackedStorage]:
-        """The tracked storages of the plan so far."""
-        return self._follow.storages.values()
-
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
     def pin(self, storage: torch.UntypedStorage) -> None:
@@ -155,25 +150,12 @@ class Following(State):
 
     def materialize(self, storage: torch.UntypedStorage) -> None:
         """Bring back a storage, if it is evicted."""
-        observed = self._follow.observed
-        if observed is None:
+        with self._follow.in_python(storage):
             super().materialize(storage)
-        elif observed.has_emptied(storage):
-            self.fetch()
-            super().materialize(storage)
-            self.hand_over()
 
-    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """What tracks a storage, while Python follows; None if it is not known."""
-        return self._follow.bindings.of(storage)
-
-    def fetch(self) -> None:
-        """Let Python go on in place of the observer, with what that knows."""
-        self._follow.fetch()
-
-    def hand_over(self) -> None:
-        """Let the observer go on, if it was at work."""
-        self._follow.hand_over()
+    def in_python(self) -> AbstractContextManager[None]:
+        """A context in which Python follows the plan."""
+        return self._follow.in_python()
 
 
 class _Recorded(State):
@@ -253,8 +235,8 @@ class Deciding(_Recorded):
         if not following.take_over(entry.ran for entry in self.recorder.op_log):
             self._record()
         else:
+            context.runner.keeps_calls = False  # what is freed with them has no place in the plan
             following.start()
-            context.runner.keeps_calls = False
             self.recorder.end(learn=False)
             self._go_on(following)
 

@@ -18,7 +18,7 @@ import torch
 
 from coopsim.base.types import CoopsimError
 from coopsim.live.arena.library import Arena, install
-from coopsim.live.budget import OFFERED
+from coopsim.live.budget import offer
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
@@ -102,7 +102,7 @@ class BudgetGuest:
         self._make_optimizer = torch_private.get(_OPTIMIZER_MADE)
         torch.nn.Module.__call__ = self._first_call()  # type: ignore[method-assign]
         torch_private.replace(_OPTIMIZER_MADE, self._optimizer_made())
-        OFFERED.offer(self._give_way)
+        offer(self._give_way)
 
     def _give_way(self) -> TrainingSession:
         """Leave it to a Budget that the script makes to say what a step is."""
@@ -196,7 +196,7 @@ class BudgetGuest:
         found = self._session.report()
         if not self._counted.known and not self._gone:
             found["unplanned"] = "the script never calls Optimizer.step, which ends a step"
-        elif not found["planned_steps"] + found["deviations"] and self._session.known.untried:
+        elif not (found["planned_steps"] or found["deviated"] or found["unplanned"]):
             found["unplanned"] = "its plan was made when the last step was over"
         return found | {
             "failed": str(failure or ""),

@@ -5,11 +5,10 @@ for the host in one part of it and is behind in another. The GPU's time is the c
 a model's (docs/live-internals.md). `timed` says what an op costs, from events around it on a card.
 """
 
-from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from coopsim.trace.schedule import Schedule
 PLAIN_NS = 18_300  #: of an op that PyTorch dispatches, views included
 FOLLOWED_NS = 3_600  #: more, where the op is followed by a plan
 AGAIN_NS = 47_000  #: of an op that is run again, and of the evictions that make that necessary
-MANY, ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell what steps take
 
 #: Of a copy to the host or back, where the link's was not measured: 62 us of processor time per copy on the machine of
 #: benchmarks/live_host.py, by steps with 64 copies and without any (95 us more per copy, less 1.5 us per op that a plan
@@ -110,40 +108,6 @@ def _wait(host: Any, gpu: Any) -> int:
     return round(float(together - max(host.sum(), gpu.sum())))
 
 
-class Pace:
-    """Times of steps by one plan, each from its beginning to that of the next, without what live learns in between.
-
-    The program's own work between steps, such as loading data, counts: the GPU waits for that, too.
-    """
-
-    def __init__(self) -> None:
-        self.ns: deque[int] = deque(maxlen=MANY)
-        self.plan: object = None  #: by which these steps went
-        self._began = self._so_far = self._goes_on = 0
-        self._counts = False
-
-    def began(self, at: int) -> None:
-        """A step begins, at this time in ns; with it, the step before is over."""
-        if self._counts:
-            self.ns.append(self._so_far + at - self._goes_on)
-        self._began, self._counts = at, False
-
-    def ended(self, at: int) -> None:
-        """Its ops have been issued; what follows is live's."""
-        self._so_far = at - self._began
-
-    def goes_on(self, at: int, plan: object) -> None:
-        """The program goes on. plan: what the step went by, if it counts; None: it does not."""
-        self._goes_on, self._counts = at, plan is not None
-        if plan is not None and plan is not self.plan:
-            self.plan = plan
-            self.ns.clear()
-
-    def of(self, plan: object) -> Sequence[int]:
-        """The times of the latest steps by a plan, in ns."""
-        return list(self.ns) if plan is not None and plan is self.plan else []
-
-
 def timed(
     card: str, price: Mapping[int, int], entries: Mapping[int, Any], read: Mapping[int, int]
 ) -> tuple[dict[int, int], str]:
@@ -194,32 +158,16 @@ def check(policy: Policy | str) -> None:
         raise CoopsimError(f"policy {policy.name} makes no plans, and only plans offload: take foresight-offline")
 
 
-class _Plan(Protocol):
-    """A plan.Plan."""
-
-    host_bytes: int
-    time: StepTime | None
-
-
 class Offloading:
     """What a session may use of the host. area: where what plans offload lies.
 
-    hosting: None: plans do not offload. memory_bytes: for all copies, those of steps without a plan included; None: no
-    limit.
+    hosting: None: plans do not offload, and `why_not` says why if one was asked to. memory_bytes: for all copies, those
+    of steps without a plan included; None: no limit.
     """
 
-    def __init__(self) -> None:
-        self.hosting: Hosting | None = None
-        self.memory_bytes: int | None = None
+    def __init__(self, hosting: Hosting | None = None, why_not: str = "", memory_bytes: int | None = None) -> None:
+        self.hosting, self._why_not, self.memory_bytes = None if why_not else hosting, why_not, memory_bytes
         self.run_on("cpu")
-        self._why_not = ""
-        self._latest: _Plan | None = None  # plan that was adopted
-
-    def allow(self, asked: Hosting | None, why_not: str, policy: Policy | str) -> None:
-        """Let plans offload, unless `why_not` says why not. CoopsimError if the policy makes no plans."""
-        if asked is not None:
-            check(policy)
-        self.hosting, self._why_not = None if why_not else asked, why_not
 
     def run_on(self, device_type: str) -> None:
         """Copy from and to devices of this type, "cuda" or "cpu", from now on."""
@@ -232,13 +180,11 @@ class Offloading:
         """Bytes that a step without a plan may have on the host; None: no limit."""
         return None if self.memory_bytes is None else max(self.memory_bytes - self.area.nbytes, 0)
 
-    def reserve(self, plan: _Plan) -> bool:
+    def reserve(self, nbytes: int) -> bool:
         """Reserve the memory that a plan copies to. If that cannot be, no later plan may offload: False."""
-        nbytes, most = plan.host_bytes, self.hosting.memory_bytes if self.hosting is not None else 0
-        if not nbytes:
-            return True
-        if self.hosting is None:
-            return not self._why_not
+        if not nbytes or self.hosting is None:
+            return not nbytes
+        most = self.hosting.memory_bytes
         if most is not None and nbytes > most:
             why = f"the copies take {human(nbytes)} as they lie on the host, of {human(most)}"
         else:
@@ -247,16 +193,10 @@ class Offloading:
             self.hosting, self._why_not = None, why
         return not why
 
-    def adopt(self, plan: _Plan) -> None:
-        """Note that steps of some signature go by this plan from now on."""
-        self._latest = plan
-
-    @property
-    def why_not(self) -> str:
-        """Why the latest plan does not offload, although plans may; "" if it does, and before there is one."""
-        plan = self._latest
-        if self.hosting is None or plan is None or plan.time is None:
+    def why_not(self, time: StepTime | None, host_bytes: int) -> str:
+        """Why a plan does not offload, although plans may; "" if it does. time: of its steps; None: there is none."""
+        if self.hosting is None or time is None:
             return self._why_not
-        recomputes = plan.time.planned_gpu > plan.time.plain_gpu
+        recomputes = time.planned_gpu > time.plain_gpu
         dearer = "recomputing alone is predicted to cost no more" if recomputes else "nothing is evicted"
-        return "" if plan.host_bytes else dearer
+        return "" if host_bytes else dearer

@@ -3,6 +3,7 @@
 Steps that dispatch the same ops on the same sizes have one signature (signatures.py), and go by one plan.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,15 +17,16 @@ from coopsim.live.ladder import StepTook
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.plan_file import Header, PlanFile
 from coopsim.live.planning import Planning
-from coopsim.live.residency import Residency
-from coopsim.live.signatures import KnownSignatures, NoPlan, Signature
-from coopsim.live.state import Spilling, State
+from coopsim.live.signatures import KnownSignatures, PlanState, Signature
+from coopsim.live.state import Spilling
 from coopsim.live.step import IN_PARTS, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
 from coopsim.trace.measure import peak_bytes
+from coopsim.trace.schedule import Schedule
 
+_MOST = 32  #: signatures that are planned for, the latest ones
 _FIRST = "it makes the optimizer's state, as only the first step does"
 
 
@@ -49,20 +51,23 @@ class Totals:
     deviated: str = ""
     device_calls: int = 0
 
-    def step_ended(self, state: State) -> None:
-        """Count a step that ended without an error, in this state."""
-        self.steps += 1
-        self.planned_steps += state.planned
-        if isinstance(state, Spilling) and state.left is not None:
-            self.deviated = state.left.why
-            self.deviations += not state.left.ran_out
-
-    def add(self, residency: Residency) -> None:
-        """Count what was evicted, run again and offloaded in a step that is over."""
+    def add(self, step: Step, *, failed: bool) -> None:
+        """Count a step that is over. failed: it ended with an error."""
+        state, residency = step.state, step.residency
         self.evictions += residency.evictions
         self.recomputes += residency.recomputes
         self.offloads += residency.copies.offloads + residency.spills
         self.offloaded_bytes += residency.copies.offloaded_bytes + residency.spilled_bytes
+        if failed:
+            return
+        self.steps += 1
+        self.planned_steps += state.planned
+        left = state.left if isinstance(state, Spilling) else None
+        if left is not None:
+            self.deviated = left.why
+            self.deviations += not left.ran_out
+        if state.planned or (left is not None and left.ran_out):
+            self.device_calls = step.device_calls
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""
@@ -89,9 +94,7 @@ class Learner:
     ) -> None:
         self._known, self._planning, self._ledger, self._share, self._plans = known, planning, ledger, share, plans
         self._stored, self._own = stored, stored if stored is not None and stored.own else None
-        self._device_type = ""
-        self._first: Signature | None = None  # the program's first step, if it was recorded
-        self._prepared = False  # a plan of it is sought for another start
+        self._device_type, self._kept = "", _plans_of([])
 
     def take(self, device_type: str) -> None:
         """Enter the signatures that are stored, if any, for steps on this type of device.
@@ -108,28 +111,27 @@ class Learner:
         self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
-        self._stored.holds(self._known.signatures)
+        self._kept = _plans_of(self._known.signatures)
 
-    def learn(self, step: Step) -> bool:
-        """Learn from a step that has ended without an error: plan its signature if that is new, and judge its plan.
+    def learn(self, step: Step) -> None:
+        """Learn from a step that has ended without an error: plan its signature if that is new, or judge its plan.
 
-        True if a plan was judged. Raises DoesNotFit if the budget is below what one of its ops needs.
+        Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
             case Recording(recorder=recorder) | Deciding(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
-                return False
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.last = signature
-                return self._judge(signature, step, ran_out=True)
+                self._judge(signature, step, ran_out=True)
             case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
-                return False
             case state:
                 assert state.signature is not None
                 self._known.followed(state.signature)
-                return state.planned and self._judge(state.signature, step, ran_out=False)
+                if state.planned:
+                    self._judge(state.signature, step, ran_out=False)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature, and uses anything on the device."""
@@ -140,35 +142,28 @@ class Learner:
         if step.in_parts:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
+        why = _FIRST if first and self._plans else ""
         signature = Signature(
-            trace,
-            recorder.op_log,
-            recorder.decided or 1,
-            peak_bytes(trace, GRANULE),
-            first,
-            NoPlan(_FIRST if first and self._plans else ""),
+            trace, recorder.op_log, recorder.decided or 1, peak_bytes(trace, GRANULE), first, PlanState(why)
         )
-        self._known.last = signature
-        if not self._plans:
-            self._known.add(signature)
-        elif first:  # no other will be like it
-            self._first = signature
-        else:
-            if (
-                self._share
-                and self._own is not None
-                and not any(one.state.kept or one.state.validated for one in self._known.signatures)
-            ):
-                self._known.signatures.clear()  # the program is another than it was, and so is its largest step
-            self._known.add(signature)
-            self._known.forget_oldest()
-            if self._share:
-                self._find_limit()
-            self._planning.learn(signature)
-            background = self._planning.usable_background
-            if self._own is not None and self._first is not None and background is not None and not self._prepared:
-                self._prepared = True
-                self._planning.learn(self._first)
+        known, planning = self._known, self._planning
+        shown = any(one.state.kept or one.state.validated for one in known.signatures)
+        if self._share and self._own is not None and not (first or shown):  # the program is another than it was
+            known.signatures[:] = [one for one in known.signatures if one.first]
+        known.add(signature)
+        if not self._plans or first:  # no other will be like it
+            return
+        del known.signatures[:-_MOST]  # steps of the others will be recorded again
+        if self._share:
+            self._find_limit()
+        planning.learn(signature)
+        if self._own is not None and planning.asks:
+            for one in self._unprepared():
+                planning.learn(one)
+
+    def _unprepared(self) -> list[Signature]:
+        """The first steps of a program, for which no plan has been sought yet: it is for another start."""
+        return [one for one in self._known.signatures if one.state == PlanState(_FIRST)]
 
     def _find_limit(self) -> None:
         """Set a budget that is a share of the largest step; if it changes, plan the older signatures again."""
@@ -178,12 +173,11 @@ class Learner:
         )
         self._planning.rebudget(limit, older)
 
-    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> bool:
-        """Judge the plan of a signature by a step that followed it; True."""
+    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> None:
+        """Judge the plan of a signature by a step that followed it."""
         allocated, reserved = step.peaks()
         nbytes = max(allocated, reserved if step.over_cap else 0)
         self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
-        return True
 
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).
@@ -204,16 +198,17 @@ class Learner:
             return
         if over:
             planning.take()
-        elif planning.background is None or planning.background.is_asked() or not self.all_validated:
+        elif planning.background is None or planning.background.asked or not self.all_validated:
             return
-        signatures = [signature for signature in known if not planning.is_asked(signature)]
-        if self._own.has(signatures) or not any(signature.state.schedule for signature in signatures):
+        asked = planning.background.asked if planning.background is not None else ()
+        signatures = [signature for signature in known if signature.first or signature not in asked]
+        plans = _plans_of(signatures)
+        if plans == self._kept or not any(schedule for schedule, _ in plans):
             return
-        if self._first is not None:
-            if self._first.state.schedule is None:
-                planning.learn(self._first, now=True)
-            signatures.insert(0, self._first)
-        self._own.keep(self._file(signatures, command))
+        for one in self._unprepared():
+            planning.learn(one, now=True)
+        self._kept = plans
+        plan_file.save(self._file(signatures, command), self._own.path)
 
     def _file(self, signatures: list[Signature], command: str) -> PlanFile:
         planning = self._planning
@@ -237,6 +232,11 @@ class Learner:
     def all_validated(self) -> bool:
         """Whether all plans are validated: enough steps that followed them kept to the budget."""
         return all(signature.state.validated or signature.plan is None for signature in self._known.signatures)
+
+
+def _plans_of(signatures: Iterable[Signature]) -> list[tuple[Schedule | None, bool]]:
+    """What tells plans of signatures from others, but for those of first steps."""
+    return [(one.state.schedule, one.state.stays) for one in signatures if not one.first]
 
 
 def _first(trace: Trace) -> bool:

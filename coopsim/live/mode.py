@@ -55,7 +55,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._unseen.watch()
         super().__enter__()  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
-            self._context.observer.enter()
+            self._context.observer.enter(self._context.residency.device_type)
 
     def exit(self, *, failed: bool) -> None:
         """Let ops run as they are, and bring back what the step has evicted.
@@ -106,9 +106,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def bring_all_back(self, *, failed: bool) -> None:
         """Bring back what the step has evicted, as far as there is room. failed: it need not be all."""
-        values = self._context.values
         with contextlib.suppress(torch.OutOfMemoryError) if failed else contextlib.nullcontext():
-            values.finish([*self._context.storages.all, *self.state.storages])
+            self._context.values.finish()
+            self._context.storages.let_go()
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""

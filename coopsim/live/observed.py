@@ -5,22 +5,20 @@ A plan is given to it as one array of numbers, which table.h reads.
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import torch
 
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.observer import Kept, Observer, State, load, stored
 from coopsim.live.operands import Repeats, draws, repeats
 from coopsim.live.plan import Plan, Row
-from coopsim.live.tracked import Call, TrackedStorage
+from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 
-EVICT, DROP, AGAIN, OFFLOAD, EVICT_OFFLOADED, FETCH, ARRIVE = range(7)  #: kinds of action (table.h)
-_KINDS = {Evict: EVICT, Drop: DROP, Offload: OFFLOAD, EvictOffloaded: EVICT_OFFLOADED, Fetch: FETCH, Arrive: ARRIVE}
+_AGAIN = 2  #: the kind of Recompute in table.h
 
 
 class Table:
@@ -74,10 +72,10 @@ def _row(plan: Plan, row: Row) -> list[int]:
     return numbers
 
 
-def _action(action: Action) -> list[int]:
+def _action(action: Action | Recompute) -> list[int]:
     if isinstance(action, Recompute):
-        return [AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
-    return [_KINDS[type(action)], *action.value, action.at if isinstance(action, Offload) else 0]
+        return [_AGAIN, action.op, *_pairs(action.targets), *_pairs(action.takeovers)]
+    return [action.kind, *action.value, action.at]
 
 
 def _counted(numbers: Iterable[int]) -> list[int]:
@@ -93,8 +91,8 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
 class Observed:
     """The part of one step that the observer follows.
 
-    storages, calls: the dictionaries of the Follow object, by number of the storage and of the op. They are out of date
-    between `follow` and `fetch`.
+    known: the tracked storages of the step. storages, calls: the dictionaries of the Follow object, by number of the
+    storage and of the op. All are out of date between `follow` and `fetch`.
     """
 
     def __init__(
@@ -102,14 +100,14 @@ class Observed:
         observer: Observer,
         plan: Plan,
         values: Values,
+        known: TrackedStorages,
         storages: dict[int, TrackedStorage],
         calls: dict[int, Call],
     ) -> None:
-        self._observer, self._plan, self._values = observer, plan, values
+        self.observer, self._plan, self._values = observer, plan, values
         self._table = plan.table(lambda: Table(load(), plan, values.device_type))
-        self._storages, self._calls = storages, calls
-        self.state: Any = observer.state
-        self._above = ExitStack()  # the budget
+        self._known, self._storages, self._calls = known, storages, calls
+        self.room, self.ledger = values.room, values.residency.ledger
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
@@ -117,35 +115,26 @@ class Observed:
         known = [len(self._storages)]
         for s, tracked in self._storages.items():
             storage = tracked.ref()
-            self._give(storage)
             known += [s, storage._cdata if storage is not None else 0, tracked.nbytes, tracked.version]
             known += [tracked.evicted, tracked.pinned, len(tracked.held)]
             for version, held in tracked.held.items():
-                self._give(held)
                 known += [version, held._cdata]
         known.append(len(self._calls))
         for op, call in self._calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        for coming in values.residency.copies.coming():
-            self._give(coming)
-        self._observer.engage(self._table, at, known, self, values.ooms)
+        self.observer.engage(self._table, at, known, self, values.room.ooms)
         for tracked in self._storages.values():
             tracked.held.clear()
         values.residency.evicted.clear()  # as the observer knows it from now on
 
-    def fetch(self) -> Iterator[TrackedStorage]:
-        """Take back: bring tracked storages and calls up to date, and yield the storages that are new to Python."""
-        residency = self._values.residency
-        residency.count(evictions=self.state[State.EVICTIONS], recomputes=self.state[State.RECOMPUTES])
-        if residency.streams is not None:
-            residency.streams.observed()
-        numbers = self._observer.known()
+    def fetch(self) -> None:
+        """Take back: bring tracked storages and calls up to date."""
+        residency, numbers = self._values.residency, self.observer.known()
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
             tracked = self._storages.get(s)
             if tracked is None:
-                tracked = self._storages[s] = TrackedStorage(storage, nbytes, s)
-                yield tracked
+                tracked = self._storages[s] = self._known.enter(TrackedStorage(storage, nbytes, s))
             tracked.version, tracked.made_again = next(numbers), True
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
@@ -157,8 +146,11 @@ class Observed:
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
-                self._keep(op, Kept(handle))
-        self._observer.disengage()
+                row = self._plan.row_of[op]
+                operands = [self._storages.get(s) for s in row.entry.inputs]
+                self._calls[op] = Call(row.func, (), {}, kept=Kept(handle), operands=operands)
+                self._calls[op].by_plan(self._plan, row, self._storages)
+        self._stop()
 
     def end(self, *, over: bool) -> bool:
         """Stop following at the end of the step; True. False, and nothing is stopped, if Python has to `fetch` first.
@@ -167,75 +159,26 @@ class Observed:
 
         over: whether all entries of the plan have run.
         """
-        if not over or self.state[State.BROKEN] or not self._observer.complete():
+        if not over or self.observer.state[State.BROKEN] or not self.observer.complete():
             return False
-        state = self.state
-        residency = self._values.residency
+        self._stop()
+        return True
+
+    def _stop(self) -> None:
+        residency, state = self._values.residency, self.observer.state
         residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
         if residency.streams is not None:
             residency.streams.observed()
-        self._observer.disengage()
-        return True
-
-    def can_follow(self) -> bool:
-        """Whether the observer would not leave each op to Python."""
-        return self._observer.is_usual(self._values.device_type)
-
-    def has_emptied(self, storage: torch.UntypedStorage) -> bool:
-        """Whether the observer has evicted a storage, which is without memory now."""
-        return bool(self.state[State.GONE]) and self._observer.has_emptied(storage)
-
-    def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep the observer from evicting a storage until the step is over."""
-        self._observer.pin(storage)
-
-    def _give(self, storage: torch.UntypedStorage | None) -> None:
-        """On the CPU, let the observer count a storage that it gets, as it may free it."""
-        if storage is not None and self._values.device_type == "cpu" and self._observer.count(storage):
-            self._values.residency.ledger.emptied(storage)
-
-    def _keep(self, op: int, kept: Kept) -> None:
-        storages, plan = self._storages, self._plan
-        row = plan.row_of[op]
-        call = Call(
-            row.func,
-            (),
-            {},
-            reads=[(storages[s], v) for s, v in plan.program.reads[op]],
-            mutates=[storages[s] for s in plan.mutates[op] if s in storages],
-            kept=kept,
-            operands=[storages.get(s) for s in row.entry.inputs],
-        )
-        call.made(row.entry.results, plan.program.writes[op], storages)
-        self._calls[op] = call
+        self.observer.disengage()
 
     # -- what the observer calls Python for ----------------------------------------------------------------------------
-
-    @property
-    def is_capped(self) -> bool:
-        """Whether it has to call `roomy`, as ops cannot exceed the budget by themselves."""
-        return self._values.room.roomy is not nullcontext
 
     def again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
         """Run a call again that Python has kept."""
         entry, storages = self._plan.row_of[op].entry, self._storages
         where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
         made = where | self._values.execute(self._calls[op], where, None)
-        results = [made.get(storages[s]) if s in storages else None for s in entry.results]
-        for storage in results:
-            self._give(storage)
-        return results
-
-    def roomy(self, enter: bool) -> None:
-        """Let ops exceed the budget, or no more."""
-        if enter:
-            self._above.enter_context(self._values.room.roomy())
-        else:
-            self._above.close()
-
-    def count(self, storage: torch.UntypedStorage) -> None:
-        """Count a storage on the CPU whose memory is not of PyTorch's allocator."""
-        self._values.residency.ledger.of_storage(storage)
+        return [made.get(storages[s]) if s in storages else None for s in entry.results]
 
     def copy(
         self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
@@ -245,19 +188,20 @@ class Observed:
         storage: the program's. give: to be called with the memory of a value that arrives, or whether one may leave.
         """
         copies, key = self._values.residency.copies, (s, v)
-        if kind == EVICT_OFFLOADED:
-            self._give(storage)
+        if kind == Kind.EVICT_OFFLOADED:
             give(copies.finish_offload(key))
-        elif kind == ARRIVE:
+        elif kind == Kind.ARRIVE:
             arrived = copies.arrive(key)
             give(arrived)
             if arrived is not None:
                 copies.arrived(key)
-        elif kind == OFFLOAD:
+        elif kind == Kind.OFFLOAD:
             assert storage is not None
             if self._plan.has_place(s, storage.nbytes()) and not self._values.residency.ledger.is_located(storage):
                 copies.offload(key, storage, at)
             give(None)
         else:
-            self._give(copies.fetch(key, partial(self._values.allocate, protected=None)))
+            fetched = copies.fetch(key, partial(self._values.allocate, protected=None))
+            if fetched is not None:
+                self._values.residency.enter(fetched)
             give(None)

@@ -81,11 +81,13 @@ class Observer:
         self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
         self._addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self._functions]
 
-    def enter(self) -> bool:
-        """Start to intercept the ops of the latest dispatch mode; True. False if an observer does so already."""
+    def enter(self, device_type: str) -> None:
+        """Start to intercept the ops of the latest dispatch mode, unless an observer does so already.
+
+        device_type: "cuda" or "cpu", of the ops that plans have.
+        """
         self.inside = True
-        self.inside = bool(self._lib.coopsim_enter(self._self))
-        return self.inside
+        self.inside = bool(self._lib.coopsim_enter(self._self, ctypes.c_int(device_type == "cpu")))
 
     def exit(self) -> None:
         """Stop intercepting ops: they go to the dispatch mode directly."""
@@ -96,10 +98,10 @@ class Observer:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
         known: the state of tracked storages and calls, in observer.cpp's format. observed: what Python does for the
-        library, an observed.Observed. ooms: as Attempts takes it.
+        library, an observed.Observed. ooms: as Room takes it.
         """
         self._table, self._for, self._ooms = table, observed, ooms
-        wanted = True, True, observed.is_capped, True
+        wanted = True, True, observed.room.is_capped, True
         self._callbacks[:] = [at if yes else None for at, yes in zip(self._addresses, wanted, strict=True)]
         numbers = (ctypes.c_int64 * len(known))(*known)
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers, ctypes.byref(ooms))
@@ -135,12 +137,12 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        self._for.roomy(bool(enter))
+        self._for.room.exceed(bool(enter))
 
     def _foreign(self, address: int) -> None:
         storage = stored(address)
         if storage is not None and self._for is not None:
-            self._for.count(storage)
+            self._for.ledger.of_storage(storage)
 
     def disengage(self) -> None:
         """Stop following the plan: every op goes to the dispatch mode."""
@@ -150,9 +152,9 @@ class Observer:
         """Whether every storage of the step that the program refers to has memory: nothing is left to restore."""
         return bool(self._lib.coopsim_complete(self._self))
 
-    def is_usual(self, device_type: str) -> bool:
+    def is_usual(self) -> bool:
         """Whether ops compute as when the step began: else it would leave each to Python (calls.h)."""
-        return bool(self._lib.coopsim_is_usual(self._self, ctypes.c_int(device_type == "cpu")))
+        return bool(self._lib.coopsim_is_usual(self._self))
 
     def known(self) -> Iterator[int]:
         """The state of storages and calls, as numbers in the format of observer.cpp, which says where they end."""
@@ -163,19 +165,15 @@ class Observer:
 
     def has_emptied(self, storage: torch.UntypedStorage) -> bool:
         """Whether the observer has evicted a storage, which is without memory now."""
-        return bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
+        return self.state[State.GONE] and bool(self._lib.coopsim_gone(self._self, ctypes.c_void_p(storage._cdata)))
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep the observer from evicting a storage until the step is over."""
         self._lib.coopsim_pin(self._self, ctypes.c_void_p(storage._cdata))
 
-    def count(self, storage: torch.UntypedStorage) -> bool:
-        """Let the observer count a storage's bytes in `account`, on the CPU. True if it does, False if it cannot."""
-        return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(storage._cdata)))
-
-    def uncount(self, storage: torch.UntypedStorage) -> None:
-        """Let the observer no longer count a storage; does nothing if it does not."""
-        self._lib.coopsim_uncount(ctypes.c_void_p(storage._cdata))
+    def count(self, address: int) -> bool:
+        """Count the memory of the storage at an address (`_cdata`) until it is freed. False for a GPU's, say."""
+        return bool(self._lib.coopsim_count(self._self, ctypes.c_void_p(address)))
 
 
 class Kept:

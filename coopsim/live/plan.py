@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from coopsim.base.types import Action, Role
-from coopsim.live.actions import Action as PlanAction
-from coopsim.live.actions import Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute, copies_of
+from coopsim.base import types
+from coopsim.base.types import Role
+from coopsim.live.actions import Action, Kind, Recompute, copies_of
 from coopsim.live.host import StepTime
 from coopsim.study.validate.values import TraceValues, Value
 from coopsim.trace import Trace
@@ -67,7 +67,7 @@ class Row:
     look: list[tuple[int, int]]
     find: list[tuple[int, int]]
     makes: list[Value]
-    before: list[PlanAction]
+    before: list[Action | Recompute]
     copies: list[Value]
     keep: list[Value]
     call: bool
@@ -102,7 +102,7 @@ class Plan:
         self.trace, self.program = trace, TraceValues(trace)
         self.mutates = [set(row) for row in trace.mutates.rows()]
         self.several_streams = bool(trace.stream.any())  #: or one, which is not the device's default
-        self._before: dict[int, list[PlanAction]] = defaultdict(list)
+        self._before: dict[int, list[Action | Recompute]] = defaultdict(list)
         self._copies: dict[int, list[Value]] = defaultdict(list)
         self._keep: dict[int, list[Value]] = defaultdict(list)
         self._evicted: set[Value] = set()
@@ -136,7 +136,7 @@ class Plan:
         rows = list(takewhile(lambda row: not row[1], schedule.rows()))
         copies = copies_of(rows, self.program.reads)
         self.host_bytes = copies.nbytes
-        pending: list[PlanAction] = []
+        pending: list[Action | Recompute] = []
         targets: list[Value] = []
         run: Recompute | None = None
         at = -1
@@ -144,36 +144,33 @@ class Plan:
         older: dict[int, list[Value]] = {}
         for i, (action, _, op, storage, version, *_) in enumerate(rows):
             value = storage, version
-            pending += [Arrive(one) for one in copies.arrives.get(i, ())]
-            match Action(action):
-                case Action.ALLOC if storage >= 0 and op >= 0:
+            pending += [Action(Kind.ARRIVE, one) for one in copies.arrives.get(i, ())]
+            match types.Action(action):
+                case types.Action.ALLOC if storage >= 0 and op >= 0:
                     targets.append(value)
-                case Action.COMPUTE:
+                case types.Action.COMPUTE:
                     self._before[op] = pending
                     older[op] = [(s, v - 1) for s, v in targets if s not in creates[op]]
                     pending, targets, run, at = [], [], None, op
-                case Action.RECOMPUTE:
+                case types.Action.RECOMPUTE:
                     run = Recompute(op, tuple(targets))
                     self._again.add(op)
                     pending.append(run)
                     targets = []
-                case Action.MOVE if op >= 0 and run:
+                case types.Action.MOVE if op >= 0 and run:
                     run.takeovers.append(value)
-                case Action.OFFLOAD if i in copies.offloads:
+                case types.Action.OFFLOAD if i in copies.offloads:
                     self._offloaded.add(value)
-                    pending.append(Offload(value, copies.offloads[i]))
-                case Action.FETCH:
+                    pending.append(Action(Kind.OFFLOAD, value, copies.offloads[i]))
+                case types.Action.FETCH:
                     targets.remove(value)  # allocated for the copy, and not for what an op makes
-                    pending.append(Fetch(value))
-                case Action.EVICT if i in copies.leaves:
-                    pending.append(EvictOffloaded(value))
-                    dropped[value].append(at + (run is not None))
-                case Action.EVICT if storage >= 0:
-                    self._evicted.add(value)
-                    pending.append(Evict(value))
-                    dropped[value].append(at + (run is not None))
-                case Action.RELEASE | Action.FREE if storage >= 0:
-                    pending.append(Drop(value))
+                    pending.append(Action(Kind.FETCH, value))
+                case types.Action.EVICT | types.Action.RELEASE | types.Action.FREE if storage >= 0:
+                    kind = Kind.EVICT if action == types.Action.EVICT else Kind.DROP
+                    kind = Kind.EVICT_OFFLOADED if i in copies.leaves else kind
+                    if kind is Kind.EVICT:
+                        self._evicted.add(value)
+                    pending.append(Action(kind, value))
                     dropped[value].append(at + (run is not None))
         read_again = {value for op in self._again for value in self.program.reads[op]}
         for op, values in older.items():
@@ -182,11 +179,12 @@ class Plan:
             if not dropped[value] or any(d > op for d in dropped[value]):
                 self._keep[op].append(value)
         ours = {value for values in (*self._keep.values(), *self._copies.values()) for value in values}
-        ours |= {
-            value for actions in self._before.values() for a in actions if isinstance(a, Recompute) for value in a.makes
-        }
+        for actions in self._before.values():
+            ours.update(value for a in actions if isinstance(a, Recompute) for value in a.makes)
         for op, actions in self._before.items():  # the program lets go by itself of what it alone has
-            self._before[op] = [a for a in actions if not isinstance(a, Drop) or a.value in ours]
+            self._before[op] = [
+                a for a in actions if isinstance(a, Recompute) or a.kind != Kind.DROP or a.value in ours
+            ]
 
     def _with_ancestors(self, ops: Iterable[int]) -> set[int]:
         """These ops, and all those that their operands are made by, directly or not."""

@@ -6,7 +6,6 @@ key: the program and its arguments, budget, card, settings and versions.
 
 import hashlib
 import json
-import os
 import tempfile
 import zipfile
 import zlib
@@ -16,12 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from coopsim.base import alloc_conf
 from coopsim.base.files import cache_folder, replacing
 from coopsim.base.types import GRANULE, CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
-from coopsim.live.signatures import Candidate, NoPlan, Signature
+from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.run.script import PYTHON
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
@@ -159,7 +159,7 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
     if schedule is not None and schedule.header.get("trace") != trace.content_hash:
         raise ValueError("its schedule is not of its trace")
     candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
-    state = NoPlan(about["why"], candidate, stays=bool(about.get("finished")))
+    state = PlanState(about["why"], candidate, stays=bool(about.get("finished")))
     return Signature(trace, op_log, about["decided"], peak_bytes(trace, GRANULE), about["first"], state)
 
 
@@ -181,32 +181,23 @@ class Start:
     asked_arena: bool | None = None
 
 
-def key(
-    start: Start, command: Sequence[str], options: Mapping[str, object], versions: tuple[object, ...]
-) -> tuple[object, ...]:
-    """All that plans depend on, beside the machine and the steps themselves, for `place`.
+def place(start: Start, command: Sequence[str], options: Mapping[str, object], versions: tuple[object, ...]) -> Path:
+    """The file for the plans of a program, by all that they depend on, beside the machine and the steps themselves.
 
-    options: of runs (RunOptions). versions: of coopsim and libraries.
+    options: of runs (RunOptions). versions: of coopsim and libraries. The folder is made; of the other files there,
+    those that were used longest ago are removed, until no more than 64 are left, of 256 MiB.
     """
     words = command[1:] if len(command) > 1 and PYTHON.fullmatch(Path(command[0]).name) else command
     texts = [Path(word).read_bytes() for word in (*words, start.gpu or "") if _is_text(word)]
-    settings = sorted((name, value) for name, value in os.environ.items() if name.endswith("_ALLOC_CONF"))
-    return versions, str(Path.cwd()), tuple(words), texts, settings, dict(options), start
-
-
-def _is_text(word: str) -> bool:
-    return word.endswith((".py", ".json")) and Path(word).is_file()
-
-
-def place(*key: object) -> Path:
-    """The file for the plans of a program, in a folder that is made. key: all that plans depend on, by its repr.
-
-    Of the other files there, those that were used longest ago are removed, until no more than 64 are left, of 256 MiB.
-    """
+    key = versions, str(Path.cwd()), tuple(words), texts, alloc_conf.here(), dict(options), start
     folder = cache_folder() / "plans"
     folder.mkdir(parents=True, exist_ok=True)
     _trim(folder)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.plan"
+
+
+def _is_text(word: str) -> bool:
+    return word.endswith((".py", ".json")) and Path(word).is_file()
 
 
 def _trim(folder: Path) -> None:

@@ -9,63 +9,58 @@ from dataclasses import replace
 
 from coopsim.live import ladder
 from coopsim.live.arena.placed import Placed, PlacedPlans
+from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host import Offloading, step_time
-from coopsim.live.ladder import Judgement, PlanningParameters, StepTook
-from coopsim.live.make import Background, at_start
+from coopsim.live.ladder import StepTook
+from coopsim.live.make import at_start
 from coopsim.live.plan import Plan
-from coopsim.live.schedules import Found, Search
-from coopsim.live.signatures import (
-    Candidate,
-    Chosen,
-    Failure,
-    Followed,
-    Last,
-    NoPlan,
-    OnTrial,
-    PlanState,
-    Signature,
-    Valid,
-)
+from coopsim.live.schedules import Search
+from coopsim.live.signatures import Candidate, Chosen, Failure, PlanState, Signature
 from coopsim.simulate.policies import Policy
+
+#: Successive steps that keep to the budget before a plan is validated: what the allocator has free, and where, differs
+#: from step to step.
+VALIDATING_STEPS = 3
+#: Steps by a new plan that may take memory from the device or give it back while the caching allocator's segments take
+#: their shape. The next that gives back the allocator's cache is replanned; other calls are the program's own.
+WARM_UP_STEPS = 3
+_GIVING_UP_STEPS = 3  #: successive ones that run out of memory by the last plan, before steps go on without one
 
 
 class Planning:
     """Makes and replans plans, by a policy, for step signatures in one budget, and moves their states on.
 
     limit: the budget in bytes; None while it is not known. placed: assigns addresses in an arena to what plans request;
-    None where PyTorch's own allocator serves them.
+    None where PyTorch's own allocator serves them. offloading: what plans may use of the host. background: makes first
+    plans while steps go on without.
     """
 
     def __init__(
         self,
         policy: Policy | str,
         limit: int | None,
-        placed: Placed | None,
-        parameters: PlanningParameters | None = None,
+        placed: Placed | None = None,
+        offloading: Offloading | None = None,
         background: Background | None = None,
     ) -> None:
         self.policy, self.limit, self.placed = policy, limit, placed
-        self._parameters = parameters or PlanningParameters()
-        self.offloading = Offloading()
+        self.offloading, self.background = offloading or Offloading(), background
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.replans = 0  #: plans that were replanned, over all signatures
-        self.background = background  #: makes first plans while steps go on demand
-        self._in_arena = PlacedPlans(placed, self._choose, self._parameters) if placed is not None else None
+        self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
 
     # -- what plans are for ------------------------------------------------------------------------------------------
 
-    def run_on(self, device_type: str) -> None:
-        """Plan for steps on this type of device, "cuda" or "cpu", from now on."""
+    def run_on(self, device_type: str, *, in_arena: bool) -> None:
+        """Plan for steps on this type of device, "cuda" or "cpu". in_arena: whether the arena, if any, is on it."""
         self.on_gpu = device_type == "cuda"
         self.offloading.run_on(device_type)
-
-    def leave_arena(self) -> None:
-        """Plan for PyTorch's own allocator, as the arena serves no memory of the program."""
-        self.placed = self._in_arena = None
+        if not in_arena:
+            self.placed = self._in_arena = None
 
     def count_others(self, nbytes: int) -> None:
         """Let later plans leave room for bytes that the allocator has given to others than the program's storages."""
@@ -85,74 +80,53 @@ class Planning:
         if not self.varies:
             self.varies = True
             for signature in signatures:
-                if isinstance(state := signature.state, Followed):
-                    self._move(signature, replace(state, plan=self._plan(signature, state.candidate)))
+                if (state := signature.state).plan is not None and state.candidate is not None:
+                    signature.state = replace(state, plan=self._plan(signature, state.candidate))
 
     # -- plans for signatures ------------------------------------------------------------------------------------------
 
     def learn(self, signature: Signature, *, now: bool = False) -> None:
         """Make the first plan of a step signature, for its `state`; if none is found, `why` there says why.
 
-        That of a program's first step is kept for another start. With a `background`, that makes it, unless `now`, and
+        That of a program's first step is for another start. With a `background`, that makes it, unless `now`, and
         `take` finds it later. On the CPU, raises DoesNotFit if one of its ops needs more than the budget.
         """
-        background = None if now else self.usable_background
-        if background is not None:
-            background.ask(signature, self._search(signature))
-            if not signature.first:
-                self._move(signature, NoPlan("its plan is still being made"))
-            return
         search = self._search(signature)
-        if signature.first:
-            in_arena = self._in_arena is not None
-            found = at_start(signature.op_log, search, self._parameters) if in_arena else search.first()
-            self._move(signature, NoPlan(signature.state.why, found.candidate))
-        elif why := search.too_much():
-            self._move(signature, NoPlan(why))
-            self._refuse(why)
-        else:
+        if not now and self.asks and self.background is not None:
+            self.background.ask(signature, search)
+            if not signature.first:
+                signature.state = PlanState("its plan is still being made")
+        elif self._in_arena is not None and not signature.first:
             self._try(signature, self._first(signature))
-
-    def follow_known(self, signature: Signature) -> None:
-        """Follow the schedule that a signature comes with."""
-        state = signature.state
-        if not isinstance(state, NoPlan) or state.candidate is None:
-            return
-        self._try(signature, self._with_plan(signature, state.candidate), stays=state.stays)
+        else:
+            in_arena = self._in_arena is not None
+            self._adopt(signature, search, at_start(signature.op_log, search) if in_arena else search.first())
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
         for signature, search, found in self.background.answers() if self.background is not None else ():
-            if isinstance(signature.state, Followed):
+            if signature.plan is not None:
                 continue
-            if signature.first:
-                self._move(signature, NoPlan(signature.state.why, found.candidate if found is not None else None))
-            elif found is None or search.limit != self.limit:
+            if found is None or search.limit != self.limit:
                 self.learn(signature)
             else:
-                self._try(signature, self._chosen(signature, found))
-                if found.too_much:
-                    self._refuse(found.why)
+                self._adopt(signature, search, found)
 
-    def _refuse(self, why: str) -> None:
-        """Raise DoesNotFit, as one op needs more than the budget; but not on a GPU, whose steps may use the host."""
-        if not self.on_gpu:
-            raise DoesNotFit(why)
-
-    def is_asked(self, signature: Signature) -> bool:
-        """Whether the background is still making a plan for a signature."""
-        return self.background is not None and self.background.is_asked(signature)
+    def follow_known(self, signature: Signature) -> None:
+        """Follow the schedule that a signature comes with, if any."""
+        if (candidate := signature.state.candidate) is not None:
+            self._try(signature, self._with_plan(signature, candidate), stays=signature.state.stays)
 
     @property
-    def usable_background(self) -> Background | None:
-        """The background; None if that makes no plans."""
+    def asks(self) -> bool:
+        """Whether the background makes first plans."""
         named = isinstance(self.policy, str) and self._in_arena is None
-        return self.background if named and self.background is not None and self.background.alive else None
+        return named and self.background is not None and self.background.alive
 
     def _search(self, signature: Signature) -> Search:
         """For a schedule; the first one of a signature leaves no less than one by which steps of another are steady."""
         assert self.limit is not None
-        margin = max(self._parameters.margins(self.limit)[0], self._steady_margin) if self.on_gpu else 0
+        margin = max(ladder.margins(self.limit)[0], self._steady_margin) if self.on_gpu else 0
         ops = len(signature.op_log) * self.on_gpu
         return Search(
             signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, ops=ops, margin=margin
@@ -160,30 +134,41 @@ class Planning:
 
     def _first(self, signature: Signature) -> Chosen | str:
         """The first plan of a signature; or why there is none."""
+        search = self._search(signature)
         if self._in_arena is not None:
-            return self._in_arena.first(signature, self.limit or 0)
-        return self._chosen(signature, self._search(signature).first())
+            return search.too_much() or self._in_arena.first(signature, search.limit)
+        return self._with_plan(signature, search.first())
 
-    def _try(self, signature: Signature, chosen: Chosen | str, *, stays: bool = False) -> None:
+    def _adopt(self, signature: Signature, search: Search, found: Candidate | str) -> None:
+        """Go by what a search has found. On a GPU nothing is refused, as its steps may use the host."""
+        if signature.first:
+            signature.state = PlanState(found) if isinstance(found, str) else PlanState(signature.state.why, found)
+            return
+        self._try(signature, self._with_plan(signature, found))
+        if isinstance(found, str) and not self.on_gpu and search.too_much():
+            raise DoesNotFit(found)
+
+    def _try(
+        self, signature: Signature, chosen: Chosen | str, *, stays: bool = False, tried: tuple[Failure, ...] = ()
+    ) -> None:
         if isinstance(chosen, str):
-            self._move(signature, NoPlan(chosen))
+            signature.state = PlanState(chosen)
         else:
-            self._move(signature, (Last if stays else OnTrial)(*chosen))
+            signature.state = PlanState("", *chosen, stays=stays, tried=tried)
 
     def _choose(self, signature: Signature, margin: int) -> Chosen | str:
         """A schedule that leaves this margin, with its plan; or why there is none."""
-        return self._chosen(signature, self._search(signature).leaving(margin))
+        return self._with_plan(signature, self._search(signature).leaving(margin))
 
-    def _chosen(self, signature: Signature, found: Found) -> Chosen | str:
-        return found.why if found.candidate is None else self._with_plan(signature, found.candidate)
-
-    def _with_plan(self, signature: Signature, candidate: Candidate) -> Chosen | str:
+    def _with_plan(self, signature: Signature, found: Candidate | str) -> Chosen | str:
         """A schedule with its plan. If the host has no room for its copies, another without copies; or why none.
 
         No later plan has copies then.
         """
-        plan = self._plan(signature, candidate)
-        return (candidate, plan) if self.offloading.reserve(plan) else self._choose(signature, candidate.margin)
+        if isinstance(found, str):
+            return found
+        plan = self._plan(signature, found)
+        return (found, plan) if self.offloading.reserve(plan.host_bytes) else self._choose(signature, found.margin)
 
     def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
         """The plan by which steps follow a schedule.
@@ -197,11 +182,6 @@ class Planning:
         time = step_time(trace, schedule, len(op_log) * self.on_gpu)
         return Plan(trace, schedule, op_log, storages=storages, calls=self.varies, evict=evict, time=time)
 
-    def _move(self, signature: Signature, state: PlanState) -> None:
-        if state.plan is not None and state.plan is not signature.plan:
-            self.offloading.adopt(state.plan)
-        signature.move_on(state)
-
     # -- what steps show ---------------------------------------------------------------------------------------------
 
     def validate(self, signature: Signature, took: StepTook) -> None:
@@ -211,61 +191,59 @@ class Planning:
         this signature go on to give back the allocator's cache, whichever steps come between.
         """
         assert self.limit is not None
-        state, p = signature.state, self._parameters
-        if not isinstance(state, Followed):  # its plan was dropped as the step ended
+        state = signature.state
+        if state.plan is None:  # it was dropped as the step ended
             return
-        judgement = ladder.judge(state, took, self.limit, p.warm_up_steps, once=signature.first)
-        if judgement is Judgement.KEPT:
-            self._keep(signature, state.keep(p.validating_steps), self.limit)
-        elif state.stays and judgement is Judgement.ALLOCATED:
-            self._keep(signature, state.allocate(took.retries), self.limit)
-        elif state.stays and state.tried and took.nbytes > self.limit:
-            self._replan(signature, state, took, self.limit)
-        elif state.stays and took.ran_out and state.ran_out + 1 >= p.giving_up_steps:
-            self._move(signature, NoPlan("steps run out of memory by every plan", state.candidate, stays=True))
-        elif state.stays or judgement is Judgement.ALLOCATED:
-            self._move(signature, state.allocate(took.retries, ran_out=took.ran_out))
+        exceeded = took.ran_out or took.nbytes > self.limit
+        warm = state.allocating >= WARM_UP_STEPS
+        steady = signature.first or not (took.retries or (took.calls and not warm))  # no other will be like the first
+        allocated = state.allocate(took.retries, ran_out=took.ran_out)
+        if not exceeded and (steady or state.stays or not warm):
+            self._keep(signature, state.keep(VALIDATING_STEPS) if steady else allocated, self.limit)
+        elif state.stays and not (state.tried and took.nbytes > self.limit):
+            gives_up = allocated.ran_out >= _GIVING_UP_STEPS
+            why = "steps run out of memory by every plan"
+            signature.state = replace(allocated, why=why, plan=None, validated=False) if gives_up else allocated
         elif self._in_arena is not None:
-            self._change(signature, state, self._in_arena.after_excess(signature, state, took, self.limit))
+            chosen = self._in_arena.after_excess(signature, took, self.limit)
+            self.replans += chosen is not None
+            if chosen is not None:
+                self._try(signature, chosen)
+            else:
+                signature.state = replace(state, stays=True)
         else:
             self._replan(signature, state, took, self.limit)
 
-    def _keep(self, signature: Signature, state: OnTrial | Valid | Last, limit: int) -> None:
+    def _keep(self, signature: Signature, state: PlanState, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
         if self._in_arena is not None and not signature.first:
-            better = self._in_arena.look_ahead(signature, state, limit)
+            better = self._in_arena.look_ahead(signature, limit)
             if better is not None:
                 self.replans += 1
-                self._move(signature, Last(*better) if state.stays else OnTrial(*better))
+                self._try(signature, better, stays=state.stays)
                 return
-        enough = 1 if signature.first else self._parameters.validating_steps
-        if state.kept >= self._parameters.validating_steps:
+        enough = 1 if signature.first else VALIDATING_STEPS
+        if state.kept >= VALIDATING_STEPS:
             self._steady_margin = state.margin
         shown = state.kept + state.allocating * state.stays  # steps show no more of a plan that stays
         if not state.validated and shown >= enough:
-            state = state.validate()
-        self._move(signature, state)
+            state = replace(state, validated=True, tried=state.tried if state.stays else ())
+        signature.state = state
 
-    def _replan(self, signature: Signature, state: OnTrial | Valid | Last, took: StepTook, limit: int) -> None:
+    def _replan(self, signature: Signature, state: PlanState, took: StepTook, limit: int) -> None:
         """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried.
 
         If that kept to the budget, it stays for as long as steps do: those that were left out as too expensive follow.
         """
+        assert state.candidate is not None
         excess = max(took.nbytes - limit, 0)
         retries = (state.retries + took.retries) / (state.allocating + 1)
         tried = (*state.tried, Failure(state.candidate, took.ran_out, excess, retries))
         search = self._search(signature)
-        candidate = ladder.climb(tried, search, self._parameters)
-        self.replans += candidate is not None
-        chosen = self._with_plan(signature, candidate or ladder.last(tried, search, self._parameters))
-        if isinstance(chosen, str):
-            self._move(signature, NoPlan(chosen))
-        elif candidate is not None:
-            self._move(signature, OnTrial(*chosen, tried))
+        candidate = ladder.climb(tried, search)
+        chosen = self._with_plan(signature, candidate or ladder.last(tried, search))
+        if candidate is not None:
+            self.replans += 1
+            self._try(signature, chosen, tried=tried)
         else:
-            self._move(signature, Last(*chosen, () if took.ran_out or excess else tried))
-
-    def _change(self, signature: Signature, state: OnTrial | Valid | Last, chosen: Chosen | None) -> None:
-        """Go on to another plan in the arena; None: there is none, and steps go on by this one."""
-        self.replans += chosen is not None
-        self._move(signature, OnTrial(*chosen) if chosen is not None else state.finish())
+            self._try(signature, chosen, stays=True, tried=() if took.ran_out or excess else tried)

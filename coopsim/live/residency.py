@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
-from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines, bytes_of
+from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.streams import Streams
@@ -108,7 +108,7 @@ class Residency:
 
     def enter(self, storage: torch.UntypedStorage) -> None:
         """Count a storage of ours."""
-        self.ledger.of(bytes_of(storage))
+        self.ledger.of_storage(storage)
 
     # -- on the host -------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,6 @@ class Residency:
         """Take over a storage to which a value was copied from the host."""
         if self.streams is not None:
             self.streams.after_again(())
-        self.ledger.ours(storage)
         self.assign(value, storage)
 
     def end(self) -> None:

@@ -1,11 +1,10 @@
 """Makes room on the device in a running step: sends values to the host, or raises the cap.
 
-Attempts is the one way in which live runs an op: again, from the same generators, as often as room can be made for it.
+Its `attempt` is the one way in which live runs an op: again, from the same generators, as often as room can be made.
 """
 
 import traceback
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection
 from ctypes import c_int64
 from typing import Any
 
@@ -33,8 +32,8 @@ class Room:
 
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
     allocator. hard: raise DoesNotFit rather than exceed the limit. spills: whether values may go to the host; if not,
-    as on the CPU, a step without a plan may exceed the limit. over_cap: whether the allocator had to take more than
-    the budget.
+    as on the CPU, a step without a plan may exceed the limit. ooms: how often the allocator has found no memory, kept
+    up to date. over_cap: whether the allocator had to take more than the budget.
     """
 
     def __init__(
@@ -47,14 +46,12 @@ class Room:
         *,
         hard: bool,
         spills: bool,
+        ooms: c_int64,
     ) -> None:
         self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
-        self._spilled, self._spills = spilled, spills
+        self._spilled, self._spills, self.ooms = spilled, spills, ooms
         self._in_arena = cap if isinstance(cap, ArenaCap) else None
-        #: In it, an op may exceed the budget.
-        self.roomy: Callable[[], AbstractContextManager[None]] = nullcontext
-        if cap is not None and cap.holds:
-            self.roomy = self._above
+        self.is_capped = cap is not None and cap.holds  #: whether ops cannot exceed the budget by themselves
         self._by_plan = self._ending = False
         self.over_cap = False
         self._for_room = 0  # bytes sent because the allocator could not use what was free
@@ -72,6 +69,64 @@ class Room:
     def end(self) -> None:
         """From now on all that is not on the device comes back, as the step is over."""
         self._ending = True
+
+    # -- ops --------------------------------------------------------------------------------------------------------
+
+    def attempt(
+        self,
+        func: Any,
+        execute: Callable[[], Any],
+        protected: Collection[TrackedStorage] | None,
+        drawn: Drawn | None = None,
+    ) -> Any:
+        """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
+
+        An op that cannot be run again may exceed the budget. protected: tracked storages that must not be evicted;
+        None: nothing may be evicted, as only the observer knows where values are. drawn: states of the
+        generators, to be restored before the op runs again, here or by the caller.
+        Returns the op's result, and raises what the last attempt raises: OutOfMemoryError if the op has caught that.
+        """
+        if repeats(func) is Repeats.NEVER:
+            self.exceed(True)
+            try:
+                return execute()
+            finally:
+                self.exceed(False)
+        tries = 0
+        while True:
+            before = self.ooms.value
+            try:
+                out = execute()
+                if self.ooms.value == before:
+                    return out
+                del out
+                failure = _caught(func)
+            except Exception as error:
+                ran_out = _ran_out(error)
+                if not ran_out and self.ooms.value == before:
+                    if drawn is not None and TRAP in str(error):  # the caller brings back what it reads
+                        drawn.restore()
+                    raise
+                failure = _known(error) if ran_out else _caught(func)
+                _clear(error)
+            if drawn is not None:
+                drawn.restore()
+            try:
+                if not self.short(protected, tries):
+                    raise failure
+            finally:
+                del failure  # which refers to this frame, and so to the operands
+            tries += 1
+
+    def exceed(self, begin: bool) -> None:
+        """Let ops exceed the budget from now on, or no more; does nothing unless it `is_capped`."""
+        if self._cap is None or not self.is_capped:
+            return
+        if begin:
+            self._cap.lift()
+        else:
+            self._cap.set()
+            self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
 
     # -- room --------------------------------------------------------------------------------------------------------
 
@@ -114,7 +169,7 @@ class Room:
         """Make room after an op ran out of memory: send values, or raise the cap. False if neither can be done.
 
         A hard budget is exceeded only if nothing is left to send, and the step has left its plan. protected: as
-        Attempts.run takes it. tries: how often the op has run out of memory before.
+        `attempt` takes it. tries: how often the op has run out of memory before.
         """
         if self._in_arena is not None:
             if protected is None:
@@ -163,76 +218,12 @@ class Room:
         self.over_cap = True
         return True
 
-    @contextmanager
-    def _above(self) -> Iterator[None]:
-        assert self._cap is not None
-        self._cap.lift()
-        try:
-            yield
-        finally:
-            self._cap.set()
-        self.over_cap |= self.limit is not None and self._cap.exceeded(self.limit)  # None: steps are only recorded
 
-
-class Attempts:
-    """Runs the ops of one step, and those that make its values again.
-
-    room: makes room where memory runs short. ooms: how often the allocator has found no memory, kept up to date. An
-    op written in Python may catch that error and go another way, which could give other bits; and any of PyTorch's
-    while a step is recorded without a budget (device.Ooms).
-    """
-
-    def __init__(self, room: Room, ooms: c_int64) -> None:
-        self._room, self._ooms = room, ooms
-
-    def run(
-        self,
-        func: Any,
-        execute: Callable[[], Any],
-        protected: Collection[TrackedStorage] | None,
-        drawn: Drawn | None = None,
-    ) -> Any:
-        """Run an op by `execute`, and again as often as it runs out of memory and room can be made.
-
-        An op that cannot be run again may exceed the budget. protected: tracked storages that must not be evicted;
-        None: nothing may be evicted, as only the observer knows where values are. drawn: states of the
-        generators, to be restored before the op runs again, here or by the caller.
-        Returns the op's result, and raises what the last attempt raises: OutOfMemoryError if the op has caught that.
-        """
-        if repeats(func) is Repeats.NEVER:
-            with self._room.roomy():
-                return execute()
-        tries = 0
-        while True:
-            before = self._ooms.value
-            try:
-                out = execute()
-                if self._ooms.value == before:
-                    return out
-                del out
-                failure = self._caught(func)
-            except Exception as error:
-                ran_out = _ran_out(error)
-                if not ran_out and self._ooms.value == before:
-                    if drawn is not None and TRAP in str(error):  # the caller brings back what it reads
-                        drawn.restore()
-                    raise
-                failure = _known(error) if ran_out else self._caught(func)
-                _clear(error)
-            if drawn is not None:
-                drawn.restore()
-            try:
-                if not self._room.short(protected, tries):
-                    raise failure
-            finally:
-                del failure  # which refers to this frame, and so to the operands
-            tries += 1
-
-    def _caught(self, func: Any) -> Exception:
-        """The error of an op that has caught it. Raises LiveError if the op has done what cannot be done again."""
-        if repeats(func) is not Repeats.ALWAYS:
-            raise LiveError(f"{func} found no memory, went on, and changed its operands: it cannot be run again")
-        return torch.OutOfMemoryError("CUDA out of memory. The op caught this, and would have gone on another way")
+def _caught(func: Any) -> Exception:
+    """The error of an op that has caught it. Raises LiveError if the op has done what cannot be done again."""
+    if repeats(func) is not Repeats.ALWAYS:
+        raise LiveError(f"{func} found no memory, went on, and changed its operands: it cannot be run again")
+    return torch.OutOfMemoryError("CUDA out of memory. The op caught this, and would have gone on another way")
 
 
 def _ran_out(error: Exception) -> bool:

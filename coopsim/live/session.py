@@ -6,22 +6,21 @@ Steps that dispatch the same ops on the same sizes have one signature (signature
 import os
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any, cast
-from weakref import WeakSet
 
 from coopsim.base import budget as amounts
-from coopsim.live import device, observer, refused
+from coopsim.live import device, host, observer, refused
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.placed import Placed
+from coopsim.live.background import Background
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import DoesNotFit, LiveError
-from coopsim.live.host import ENOUGH, Hosting, Pace, StepTime
+from coopsim.live.host import Hosting, Offloading, StepTime
 from coopsim.live.learner import Learner, Totals
-from coopsim.live.make import Background
-from coopsim.live.plan import Plan
 from coopsim.live.planning import Planning
 from coopsim.live.residency import check_storages
 from coopsim.live.signatures import KnownSignatures
@@ -32,6 +31,8 @@ from coopsim.live.streams import Streams
 from coopsim.record.observe.torch_private import dispatch_modes
 from coopsim.simulate.policies import Policy
 from coopsim.trace.schedule import Schedule
+
+_MANY, _ENOUGH = 32, 3  #: steps by a plan of which the latest times are kept; how many tell what steps take
 
 
 class TrainingSession:
@@ -81,9 +82,10 @@ class TrainingSession:
         self._arena, self.no_arena = arena, no_arena
         self._tries, self._stepped = tries, stepped
         placed = Placed(arena) if arena is not None else None
-        self.planning = Planning(policy, limit, placed, background=Background() if background else None)
-        self.planning.offloading.allow(offload, no_offload, policy)
-        self.planning.offloading.memory_bytes = host_memory
+        if offload is not None:
+            host.check(policy)
+        offloading = Offloading(offload, no_offload, host_memory)
+        self.planning = Planning(policy, limit, placed, offloading, Background() if background else None)
         self._lists, self._streams = Parts(), cast("Streams | None", None)
         self._observer, self._why_none = observer.find(wait=not background)
         self._others_watch = False
@@ -94,12 +96,12 @@ class TrainingSession:
         share = memory if memory is not None and self._is_share else ""
         #: What is known of the program's steps; it writes their plans to files.
         self.learner = Learner(self.known, self.planning, self.ledger, share, plans=self._plans, stored=stored)
-        self._pace = Pace()
+        self._began, self._timed = 0, cast("Schedule | None", None)  # when the latest step began, and what it went by
+        self._took: dict[Schedule, deque[int]] = {}  # by the latest schedule, what steps took on a card in ns
         self._running: Step | None = None
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         self._by_plan = True  # the latest step, if there was one
-        self._begun: WeakSet[Plan] = WeakSet()  # plans that a step could follow
         self._spilled = False  # a step without a plan has sent values to the host since they were laid out
         _forget_in_forks(weakref.ref(self))
 
@@ -118,10 +120,9 @@ class TrainingSession:
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
         expected = self.known.expected
-        plans = {one.plan for one in (candidates if expected is None else [expected]) if one.plan is not None}
-        new = not plans <= self._begun
-        self._begun |= plans
-        trims, lays_out = bool(plans) and not self._by_plan, new and self._spilled
+        planned = [one.state for one in (candidates if expected is None else [expected]) if one.plan is not None]
+        trims = bool(planned) and not self._by_plan
+        lays_out = (trims and self._spilled) or any(state.ran_out for state in planned)
         self._spilled &= not lays_out
         start = Start(expected, candidates, self.known.signatures, hard=hard, trims=trims, lays_out=lays_out)
         self._running = step = Step(
@@ -129,7 +130,7 @@ class TrainingSession:
         )
         try:
             step.begin()
-            self._pace.began(time.perf_counter_ns())
+            self._time_latest(time.perf_counter_ns())
         except BaseException as error:
             self.end(error)
             raise
@@ -143,23 +144,25 @@ class TrainingSession:
         step = self._running
         assert step is not None
         peaks = step.peaks() if error is not None and step.entered else None  # before all comes back, whatever it takes
+        failed = True
         try:
             try:
                 step.end(error)
             finally:
                 step.end(error)  # does nothing, unless it was interrupted before it began
+            failed = error is not None
         finally:
             self._running, self._ended = None, step if step.entered and step.residency.left else None
             if step.entered:
-                self._count(step, peaks)
+                self._count(step, peaks, failed=failed)
         if error is not None:
             self._failure = error if isinstance(error, LiveError) else None
             self.known.failed()
         else:
             self._learn(step)
 
-    def _count(self, step: Step, peaks: tuple[int, int] | None) -> None:
-        self.totals.add(step.residency)
+    def _count(self, step: Step, peaks: tuple[int, int] | None, *, failed: bool) -> None:
+        self.totals.add(step, failed=failed)
         self._spilled |= not step.state.planned and step.residency.spills > 0
         state = step.state
         known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
@@ -168,17 +171,13 @@ class TrainingSession:
 
     def _learn(self, step: Step) -> None:
         self._failure, self._by_plan = None, step.state.planned
-        self.totals.step_ended(step.state)
-        went_by = self._schedule_of(step)
-        self._pace.ended(time.perf_counter_ns())
+        self._timed = self._schedule_of(step)
         try:
-            if self.learner.learn(step):
-                self.totals.device_calls = step.device_calls
+            self.learner.learn(step)
         except DoesNotFit as failure:
             self._failure = failure
             raise
         self._stepped()
-        self._pace.goes_on(time.perf_counter_ns(), went_by)
 
     def abandon(self) -> None:
         """End what was begun as a step and turns out to be none: it is not counted, and nothing is learned from it."""
@@ -205,7 +204,9 @@ class TrainingSession:
         """Find the device of the first step, and take plans and the observer that were made since the last one."""
         if not self._device_type:
             self._device_type = self._asked_type or device.here()
-            self.planning.run_on(self._device_type)
+            if self._arena is not None and self._arena.device_type != self._device_type:
+                self._arena, self.no_arena = None, "the script does not train on a GPU"
+            self.planning.run_on(self._device_type, in_arena=self._arena is not None)
             self._streams = Streams() if self._device_type == "cuda" else None
             self.learner.take(self._device_type)  # only now, as the ops that the program uses exist
         if self._why_none == observer.COMPILING:
@@ -213,9 +214,6 @@ class TrainingSession:
             if self._observer is not None:
                 self.ledger.join(self._observer)
         self.planning.take()
-        if self._arena is not None and self._arena.device_type != self._device_type:
-            self._arena, self.no_arena = None, "the script does not train on a GPU"
-            self.planning.leave_arena()
 
     def _schedule_of(self, step: Step) -> Schedule | None:
         """The schedule that a step on a card went by to its end; None if its time tells nothing of such steps."""
@@ -223,6 +221,14 @@ class TrainingSession:
         if not state.planned or state.signature is None or state.signature.first:
             return None
         return state.signature.state.schedule if device.is_timed(self._device_type) else None
+
+    def _time_latest(self, now: int) -> None:
+        """Time the latest step, as another begins: the GPU waits for the program's work between steps, too."""
+        if self._timed is not None:
+            times = self._took.get(self._timed, deque(maxlen=_MANY))
+            times.append(now - self._began)
+            self._took = {self._timed: times}
+        self._began, self._timed = now, None
 
     # -- plans and figures ---------------------------------------------------------------------------------------------
 
@@ -243,22 +249,22 @@ class TrainingSession:
 
     def report(self) -> dict[str, Any]:
         """The figures of all steps so far, under the keys that `Budget.report` describes."""
-        time, last = self.time(), self.known.last
-        took = self._pace.of(last.state.schedule) if last else []
+        time, last, offloading = self.time(), self.known.last, self.planning.offloading
+        took = self._took.get(last.state.schedule, ()) if last and last.state.schedule else ()
         return {
             "budget_bytes": self.limit,
             **asdict(self.totals),
             "replans": self.planning.replans,
             "predicted_overhead": time.overhead if time else None,
             "predicted_ns": time.row() if time else None,
-            "step_ns": round(median(took)) if len(took) >= ENOUGH else None,
+            "step_ns": round(median(took)) if len(took) >= _ENOUGH else None,
             "prices": str(last.trace.header.get("cost_source", "")) if last else "",
             "policy": self.policy,
             "unplanned": last.state.why if last else "no step has used the device",
             "no_observer": "other dispatch modes see every op" if self._others_watch else self._why_none,
             "no_arena": self.no_arena,
-            "host_bytes": self.planning.offloading.area.nbytes,
-            "no_offload": self.planning.offloading.why_not,
+            "host_bytes": offloading.area.nbytes,
+            "no_offload": offloading.why_not(time, last.plan.host_bytes if last and last.plan else 0),
         }
 
 

@@ -1,14 +1,12 @@
 """The step signatures that a program has: how each begins, and which plan its steps go by. Knows no torch.
 
 Steps have one signature if they dispatch the same ops on the same sizes. An op log is the list of these ops, its
-entries. The plan of a signature is in a state: none, or one on trial, validated, or the last. States never change;
-`Planning` alone moves a signature from one to the next. A margin is a number of bytes that a plan leaves of the budget.
+entries. A plan is on trial until it is validated, or stays as the last that is left. A margin is a number of bytes that
+a plan leaves of the budget.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass, replace
 
 from coopsim.live.plan import Entry, Plan
 from coopsim.trace import Trace
@@ -16,7 +14,6 @@ from coopsim.trace.schedule import Schedule
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
 _RECORDED = 4  #: steps that are recorded from their start after one that left its plan
-_MOST = 32  #: signatures that are kept, the latest ones
 
 
 @dataclass(frozen=True)
@@ -50,24 +47,29 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class NoPlan:
-    """No step goes by a plan. why: why there is none, in one line; "" if none was sought.
+class PlanState:
+    """Which plan steps of a signature go by, and how they did by it.
 
-    candidate: a schedule that no step goes by, of a plan file or for another start. stays: it was the last, by which
-    steps ran out of memory as by all others, or those of another start may not.
+    plan: made from `candidate`; None: steps go by none. why: why there is none, in one line; "" if none was sought.
+    candidate: without a plan, a schedule of a plan file, or for another start. validated: enough steps have kept to the
+    budget by the plan. stays: no other is left to try, whatever steps take; or steps ran out of memory by all.
+
+    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
+    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
+    retries: how often all of these gave back the allocator's cache. ran_out: steps by a plan that stays that ran out of
+    memory, the first of all and those up to the latest, one after the other.
     """
 
     why: str = ""
     candidate: Candidate | None = None
+    plan: Plan | None = None
     stays: bool = False
-    plan: ClassVar[None] = None
-    validated: ClassVar[bool] = False
-    kept: ClassVar[int] = 0
-
-    @property
-    def allocating(self) -> int:
-        """As of Followed: there was no end of it."""
-        return int(self.stays)
+    validated: bool = False
+    tried: tuple[Failure, ...] = ()
+    kept: int = 0
+    allocating: int = 0
+    retries: int = 0
+    ran_out: int = 0
 
     @property
     def schedule(self) -> Schedule | None:
@@ -79,82 +81,16 @@ class NoPlan:
         """What it leaves of the budget, in bytes; 0 without one."""
         return self.candidate.margin if self.candidate is not None else 0
 
-
-@dataclass(frozen=True)
-class Followed:
-    """Steps go by `plan`, which was made from the schedule of `candidate`.
-
-    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
-    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache. ran_out: steps that ran out of memory, one after
-    the other, up to the latest.
-    """
-
-    candidate: Candidate
-    plan: Plan
-    tried: tuple[Failure, ...] = ()
-    kept: int = field(default=0, kw_only=True)
-    allocating: int = field(default=0, kw_only=True)
-    retries: int = field(default=0, kw_only=True)
-    ran_out: int = field(default=0, kw_only=True)
-    validated: bool = field(default=False, kw_only=True)
-    why: ClassVar[str] = ""
-    stays: ClassVar[bool] = False
-
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule that steps go by."""
-        return self.candidate.schedule
-
-    @property
-    def margin(self) -> int:
-        """Bytes of the budget that the schedule leaves unused."""
-        return self.candidate.margin
-
-    def keep(self, enough: int) -> Self:
+    def keep(self, enough: int) -> "PlanState":
         """A step kept to the budget and was steady; what steps took before `enough` such steps was to warm up."""
-        kept = replace(self, kept=self.kept + 1, ran_out=0)
+        kept = replace(self, kept=self.kept + 1, ran_out=min(self.ran_out, 1))
         return kept if kept.kept < enough else replace(kept, allocating=0, retries=0)
 
-    def allocate(self, retries: int = 0, *, ran_out: bool = False) -> Self:
+    def allocate(self, retries: int, *, ran_out: bool) -> "PlanState":
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
         allocating, retries = self.allocating + 1, self.retries + retries
-        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=(self.ran_out + 1) * ran_out)
-
-    def validate(self) -> "Valid | Last":
-        """Enough steps have kept to the budget."""
-        return Valid(self.candidate, self.plan, kept=self.kept, allocating=self.allocating, retries=self.retries)
-
-    def finish(self) -> "Last":
-        """No other plan is left to try: steps go on by this one."""
-        kept, allocating, validated = self.kept, self.allocating, self.validated
-        return Last(self.candidate, self.plan, kept=kept, allocating=allocating, validated=validated)
-
-
-@dataclass(frozen=True)
-class OnTrial(Followed):
-    """Steps have yet to show that they keep to the budget by the plan, and are steady. Else another takes its place."""
-
-
-@dataclass(frozen=True)
-class Valid(Followed):
-    """Enough steps have kept to the budget by the plan. If later ones do not, or are not steady, another follows."""
-
-    validated: bool = field(default=True, kw_only=True)
-
-
-@dataclass(frozen=True)
-class Last(Followed):
-    """The plan stays, whatever its steps take. validated: enough steps have shown what they take."""
-
-    stays: ClassVar[bool] = True
-
-    def validate(self) -> "Last":
-        """Enough steps have shown what they take."""
-        return replace(self, validated=True)
-
-
-PlanState = NoPlan | OnTrial | Valid | Last
+        ran_out_of = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
+        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=ran_out_of)
 
 
 @dataclass(eq=False)
@@ -171,29 +107,12 @@ class Signature:
     decided: int
     peak_bytes: int
     first: bool = False
-    state: PlanState = field(default_factory=NoPlan)
-    _common: "WeakKeyDictionary[Signature, int]" = field(default_factory=WeakKeyDictionary)
-
-    def move_on(self, state: PlanState) -> None:
-        """The plan is in this state from now on. Planning alone says so."""
-        self.state = state
+    state: PlanState = PlanState()
 
     @property
     def plan(self) -> Plan | None:
         """The plan that steps of this signature follow; None if there is none."""
         return self.state.plan
-
-    def has_op(self, at: int, func: Any) -> bool:
-        """Whether entry number `at` of the op log is a call of `func`."""
-        return at < len(self.op_log) and self.op_log[at].func is func
-
-    def common(self, other: "Signature") -> int:
-        """The number of entries with which the op logs of both signatures begin alike."""
-        if other not in self._common:
-            pairs = enumerate(zip(self.op_log, other.op_log, strict=False))
-            least = min(len(self.op_log), len(other.op_log))
-            self._common[other] = next((i for i, (a, b) in pairs if not _alike(a, b)), least)
-        return self._common[other]
 
     def has(self, entries: Sequence[Entry], at: int = 0) -> bool:
         """Whether the op log has these entries, one after the other, from number `at` on."""
@@ -228,12 +147,6 @@ class KnownSignatures:
         sure = self.last is not None and self._in_a_row >= _STABLE and not self._decides
         return self.last if sure else None
 
-    @property
-    def untried(self) -> bool:
-        """Whether the latest step's signature has a plan, by which no step has gone yet."""
-        state = self.last.state if self.last is not None else None
-        return isinstance(state, Followed) and not (state.tried or state.kept or state.allocating or state.ran_out)
-
     def candidates(self, *, first_step: bool) -> list[Signature]:
         """The signatures that the next step may turn out to be of, the likeliest first; [] if it has to be recorded.
 
@@ -255,12 +168,9 @@ class KnownSignatures:
         return True
 
     def add(self, signature: Signature) -> None:
-        """Enter a new signature; the caller has made sure that it is not known yet."""
+        """Enter the signature of the latest step, which is not known yet."""
+        self.last = signature
         self.signatures.append(signature)
-
-    def forget_oldest(self) -> None:
-        """Keep the latest 32 signatures only: steps of the others will be recorded again."""
-        del self.signatures[:-_MOST]
 
     def followed(self, signature: Signature) -> None:
         """Note that a step was of this signature to its end, by plan or, where the signature has none, without."""

@@ -5,7 +5,8 @@ A step that spills has no plan: what finds no room goes to the host, and comes b
 The observer is compiled code that follows plans on Python's behalf.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from coopsim.live.operands import on_device
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
 from coopsim.live.signatures import Signature
-from coopsim.live.tracked import TrackedStorage, TrackedStorages
+from coopsim.live.tracked import TrackedStorages
 from coopsim.live.values import Values
 from coopsim.record.observe.torch_private import DisableTorchDispatch
 
@@ -92,11 +93,6 @@ class State:
     def end(self, *, learn: bool) -> None:
         """The step is over. learn: it went to its end."""
 
-    @property
-    def storages(self) -> Iterable[TrackedStorage]:
-        """Tracked storages of a plan, which the context does not have yet."""
-        return ()
-
     # -- access to bytes past the dispatcher -------------------------------------------------------------------------
 
     def pin(self, storage: torch.UntypedStorage) -> None:
@@ -110,15 +106,9 @@ class State:
             with DisableTorchDispatch():
                 self._context.values.materialize([(tracked, tracked.version)])
 
-    def tracked_of(self, storage: torch.UntypedStorage) -> TrackedStorage | None:
-        """What tracks a storage; None if it is not known."""
-        return self._context.storages.known(storage)
-
-    def fetch(self) -> None:
-        """Let Python go on in place of the observer, with what that knows."""
-
-    def hand_over(self) -> None:
-        """Let the observer go on, if it was at work."""
+    def in_python(self) -> AbstractContextManager[None]:
+        """A context in which Python goes on in place of the observer."""
+        return nullcontext()
 
     # -- for the states ----------------------------------------------------------------------------------------------
 
@@ -146,13 +136,13 @@ class Spilling(State):
         super().__init__(context)
         self.signature, self.left = signature, left
 
-    def begin(self, storages: Iterable[TrackedStorage] = ()) -> None:
-        """Go on without a plan. storages: of the plan, if the step went by one: what that has evicted is made again."""
-        context, storages = self._context, list(storages)
+    def begin(self) -> None:
+        """Go on without a plan; what one has evicted until now is made again."""
+        context = self._context
         context.room.go_without_plan()
         context.runner.keeps_calls = False
-        context.storages.adopt(storages)
-        context.values.leave_plan(storages)
+        context.values.leave_plan()
+        context.storages.let_go()
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an op, with its operands brought back and room made for its results."""

@@ -172,9 +172,17 @@ class Step:
         if self.meter is not None:
             exits.callback(complete, self.meter.stop)
         spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
-        spills = device_type in _SPILLS
-        room = Room(residency, spilled, planning.limit, self.meter, self._cap, hard=start.hard, spills=spills)
-        values = Values(residency, room, spilled, self._ooms())
+        room = Room(
+            residency,
+            spilled,
+            planning.limit,
+            self.meter,
+            self._cap,
+            hard=start.hard,
+            spills=device_type in _SPILLS,
+            ooms=self._ooms(),
+        )
+        values = Values(residency, room, spilled)
         runner = OpRunner(residency, storages, room, values, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed
@@ -282,12 +290,11 @@ class Step:
         context, first = self._context, next(iter(start.candidates), None)
         if start.expected is not None:
             return (Following if start.expected.plan else Spilling)(context, start.expected)
-        expects = first.plan if first is not None else None
         recorder = StepRecorder(
             self._ledger,
             self._device_type,
             context.runner,
             self._arena,
-            context.placed.expect(expects) if context.placed is not None and expects is not None else None,
+            context.placed.expect(first) if context.placed is not None and first is not None and first.plan else None,
         )
         return Deciding(context, recorder, start.candidates) if start.candidates else Recording(context, recorder)

@@ -4,7 +4,7 @@
 signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,8 +16,8 @@ from coopsim.live import device as devices
 from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.plan import Entry
-from coopsim.live.plan_file import Header, PlanFile
-from coopsim.live.signatures import NoPlan, Signature
+from coopsim.live.plan_file import Header
+from coopsim.live.signatures import Signature
 from coopsim.record.observe.torch_private import OpOverload
 from coopsim.simulate.policies import Policy
 
@@ -29,13 +29,12 @@ class StoredPlans:
     """The plans of a program in a file (plan_file.py). Raises LiveError if it is none, or has no plans.
 
     own: it lies in the user's cache, for other starts of this program with these arguments. It need not be there; what
-    does not match is planned anew; and it is written, by `keep`. The methods raise LiveError for any other that does
+    does not match is planned anew; and a Learner writes it. The methods raise LiveError for any other that does
     not match. arena: whether steps run in one, as those of an own file have to.
     """
 
     def __init__(self, path: str, *, own: bool = False, arena: bool = False) -> None:
-        self._path, self.own = path, own
-        self._held: list[tuple[int, bool]] = []  # the plans that the file has, as `keep` compares them
+        self.path, self.own = path, own
         self._signatures: Sequence[Signature] = []
         self.header = _NO_FILE
         with suppress(LiveError) if own else nullcontext():
@@ -55,16 +54,14 @@ class StoredPlans:
             return planned or asked
         if share or (asked is not None and asked < planned):
             what = "a share" if share or asked is None else human(asked)
-            raise LiveError(
-                f"{self._path} is a plan for {human(planned)}, and the budget is {what}; leave --memory out"
-            )
+            raise LiveError(f"{self.path} is a plan for {human(planned)}, and the budget is {what}; leave --memory out")
         return asked or planned
 
     def policy(self, asked: Policy | str) -> Policy | str:
         """The plan's policy, which plans steps of new signatures, too. LiveError if another was asked for."""
         planned = self.header.policy
         if planned and asked not in (_DEFAULT, planned):
-            raise LiveError(f"{self._path} is a plan by {planned}; leave --policy out")
+            raise LiveError(f"{self.path} is a plan by {planned}; leave --policy out")
         return planned or asked
 
     def signatures(self, device: str) -> list[Signature]:
@@ -75,34 +72,16 @@ class StoredPlans:
         found: list[Signature] = []
         with suppress(LiveError) if self.own else nullcontext():
             if device != self.header.device:
-                raise LiveError(f"{self._path} is a plan for {self.header.device}, and this program is on {device}")
+                raise LiveError(f"{self.path} is a plan for {self.header.device}, and this program is on {device}")
             if self.own and self.header.card != devices.card(device):
-                raise LiveError(f"{self._path} is a plan for {self.header.card}")
+                raise LiveError(f"{self.path} is a plan for {self.header.card}")
             found += [self._here(signature) for signature in self._signatures]
         return found
 
     def _here(self, signature: Signature) -> Signature:
         state = signature.state
-        if isinstance(state, NoPlan) and not self.own:
-            state = replace(state, stays=False)  # elsewhere steps may do better
-        return replace(signature, op_log=_op_log_of(signature, self._path), state=state)
-
-    def has(self, signatures: Iterable[Signature]) -> bool:
-        """Whether the file has the plans of these signatures, and no others."""
-        return self._held == _plans_of(signatures)
-
-    def holds(self, signatures: Iterable[Signature]) -> None:
-        """Note that the file has the plans of these signatures."""
-        self._held = _plans_of(signatures)
-
-    def keep(self, file: PlanFile) -> None:
-        """Write the file for another start of the program. CoopsimError if that fails; what was there stays then."""
-        self.holds(file.signatures)
-        plan_file.save(file, self._path)
-
-
-def _plans_of(signatures: Iterable[Signature]) -> list[tuple[int, bool]]:
-    return [(id(one.state.schedule), one.state.stays) for one in signatures if not one.first]
+        state = replace(state, stays=state.stays and self.own)  # elsewhere steps may do better
+        return replace(signature, op_log=_op_log_of(signature, self.path), state=state)
 
 
 def _op_log_of(signature: Signature, file: str) -> list[Entry]:

@@ -13,6 +13,7 @@ import torch
 from coopsim.live import refused, settings
 from coopsim.live.observer import Kept
 from coopsim.live.operands import Drawn, change
+from coopsim.live.plan import Plan, Row
 from coopsim.live.settings import Settings
 from coopsim.record.observe.torch_private import set_conjugate, set_negative
 
@@ -71,11 +72,6 @@ class TrackedStorage:
     def use(self, now: int) -> None:
         """Note that an op uses it at this time, as a number of ops since the step began."""
         self.touched = max(self.touched, now)
-
-    def let_go(self) -> None:
-        """Forget calls and held versions, as the step is over: tracked storages and calls refer to each other."""
-        self.makers.clear()
-        self.held.clear()
 
 
 def _gone() -> None:
@@ -175,13 +171,13 @@ class Call:
         kept = change(args, torch.Tensor, spec), change(kwargs, torch.Tensor, spec) if kwargs else {}
         return cls(func, *kept, drawn=drawn, gradients=torch.is_grad_enabled(), settings=settings.now())
 
-    def made(self, results: list[int], writes: Iterable[tuple[int, int]], storages: dict[int, TrackedStorage]) -> None:
-        """Enter what the call made, as it was followed by plan (`has_made`).
-
-        results: numbers of storages, -1 for none. writes: (number of the storage, version). storages: by number.
-        """
-        written = [(storages[s], v) for s, v in writes]
-        self.has_made([storages.get(s) for s in results], written)
+    def by_plan(self, plan: Plan, row: Row, storages: dict[int, TrackedStorage]) -> None:
+        """Enter what the call read, changed and made, as its op was followed by plan. storages: by number."""
+        op = row.entry.op
+        self.reads = [(storages[s], v) for s, v in plan.program.reads[op]]
+        self.mutates = [storages[s] for s in plan.mutates[op] if s in storages]
+        written = [(storages[s], v) for s, v in plan.program.writes[op]]
+        self.has_made([storages.get(s) for s in row.entry.results], written)
 
     def has_made(self, results: list[TrackedStorage | None], writes: list[Value]) -> None:
         """Enter what the call made; with it the call becomes the maker of its `writes`."""
@@ -221,9 +217,7 @@ class TrackedStorages:
         if tracked is None:
             if self.gpu is not None and storage.device != self.gpu:
                 refused.other_gpu(storage.device, self.gpu)
-            tracked = self._by_key[storage._cdata] = TrackedStorage(storage)
-            self.all.append(tracked)
-            self._there.append(tracked)
+            tracked = self.enter(TrackedStorage(storage))
         return tracked
 
     def of_tensor(self, tensor: torch.Tensor) -> TrackedStorage | None:
@@ -234,13 +228,19 @@ class TrackedStorages:
             return None
         return self.of(storage) if storage.nbytes() else None
 
-    def adopt(self, storages: Iterable[TrackedStorage]) -> None:
-        """Take over those of a plan, which the step has followed until now, in place of what tracked their storages."""
-        for tracked in storages:
-            self.all.append(tracked)
-            self._there.append(tracked)
-            if tracked.ref() is not None:
-                self._by_key[tracked.key] = tracked
+    def enter(self, tracked: TrackedStorage) -> TrackedStorage:
+        """Let this one track its storage from now on, in place of any that did; return it."""
+        self.all.append(tracked)
+        self._there.append(tracked)
+        if tracked.ref() is not None:
+            self._by_key[tracked.key] = tracked
+        return tracked
+
+    def let_go(self) -> None:
+        """Forget calls and held versions, as nothing is run again: tracked storages and calls refer to each other."""
+        for tracked in self.all:
+            tracked.makers.clear()
+            tracked.held.clear()
 
     def there(self) -> list[TrackedStorage]:
         """Those whose storages the program still refers to, or of which a version is held."""

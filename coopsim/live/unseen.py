@@ -98,7 +98,7 @@ class Unseen:
 
         def prepare(reducer: Any, *args: Any) -> Any:
             out = original(reducer, *args)
-            with self._in_python():
+            with self._state().in_python():
                 buckets, parameters = _compared(reducer)
             for tensor in (*buckets, *(one.grad for one in parameters if one.grad is not None)):
                 self._bring_back(tensor)
@@ -133,20 +133,11 @@ class Unseen:
     @contextmanager
     def _while_copied(self, storage: torch.UntypedStorage) -> Iterator[None]:
         """Keep a storage in place once it is back: a copy is several ops, of which some do not name it as a tensor."""
-        with self._in_python():
+        with self._state().in_python():
             self._state().materialize(storage)
-            tracked = self._state().tracked_of(storage)
+            tracked = self._context.storages.known(storage)
             with tracked.in_place() if tracked is not None else nullcontext():
                 yield
-
-    @contextmanager
-    def _in_python(self) -> Iterator[None]:
-        """Let Python go on in place of the observer."""
-        self._state().fetch()
-        try:
-            yield
-        finally:
-            self._state().hand_over()
 
 
 class _AsItIs(TorchDispatchMode):  # type: ignore[no-untyped-call]

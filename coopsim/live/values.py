@@ -6,7 +6,6 @@ knows.
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from ctypes import c_int64
 from functools import partial
 
 import torch
@@ -15,7 +14,7 @@ from coopsim.live import settings
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.residency import Residency, clone
-from coopsim.live.room import Attempts, Room
+from coopsim.live.room import Room
 from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
@@ -24,11 +23,11 @@ _CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_forma
 
 
 class Values:
-    """Runs the ops of one step (`attempt`), and brings its values to the device. room, ooms: as Attempts takes them."""
+    """Brings the values of one step to the device. attempt: the room's."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled, ooms: c_int64) -> None:
+    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
         self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.ooms, self.attempt = ooms, Attempts(room, ooms).run
+        self.attempt = room.attempt
         self._usual = settings.now()  # of the step's beginning
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
@@ -85,19 +84,17 @@ class Values:
                 tracked.held.pop(version, None)
                 self.spilled.drop((tracked, version))
 
-    def leave_plan(self, storages: Iterable[TrackedStorage]) -> None:
+    def leave_plan(self) -> None:
         """Make again what a plan has evicted, so that all values are on the device or on the host from now on.
 
-        But for what nothing in the plan makes any more, as the recorded step did not use it again. storages: of the
-        plan, whose calls and held values are dropped.
+        But for what nothing in the plan makes any more, as the recorded step did not use it again. The caller may drop
+        calls and held values then.
         """
         evicted = [(tracked, tracked.version) for tracked in self.residency.left]
         makeable = [value for value in evicted if calls_for([value], self._is_there)]
         calls = calls_for(makeable, self._is_there)
         if calls:
             self._run_all(calls, set(makeable), ())
-        for tracked in storages:
-            tracked.let_go()
         self.spilled.forget_older()
 
     def run(
@@ -203,11 +200,11 @@ class Values:
         """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
         self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
-    def finish(self, storages: Iterable[TrackedStorage]) -> None:
+    def finish(self) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
 
-        storages: all that the step has used, whose held values and calls are dropped once all are back. Where one finds
-        no room, the others come back, and its error is raised; it can be called again.
+        Where one finds no room, the others come back, and its error is raised; it can be called again. The caller may
+        drop calls and held values then.
         """
         self.room.end()
         residency = self.residency
@@ -220,7 +217,5 @@ class Values:
                     self.materialize([value])
             if residency.left:
                 raise
-        for tracked in storages:
-            tracked.let_go()
         residency.end()
         self.spilled.end()

@@ -86,11 +86,11 @@ def tried(model: str, path: str, *, arena: bool) -> Row:
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import OFFERED, Budget
+    from coopsim.live.budget import Budget, offer
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
-    OFFERED.offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena() if arena else None, tries=True))
+    offer(lambda: TrainingSession(None, POLICY, plan=path, arena=Arena() if arena else None, tries=True))
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_stats().get("num_alloc_retries", 0)

@@ -73,7 +73,7 @@ def tried(model: str, path: str, *, arena: bool, host: Host | None = None) -> Ro
     import torch
 
     from coopsim.live.arena.library import Arena
-    from coopsim.live.budget import OFFERED, Budget
+    from coopsim.live.budget import Budget, offer
     from coopsim.live.session import TrainingSession
     from experiments.live import train
 
@@ -81,7 +81,7 @@ def tried(model: str, path: str, *, arena: bool, host: Host | None = None) -> Ro
         own = Arena() if arena else None
         return TrainingSession(None, POLICY, plan=path, arena=own, tries=True)
 
-    OFFERED.offer(session)
+    offer(session)
     gc.collect()
     torch.cuda.empty_cache()
     why = ""

@@ -8,7 +8,7 @@ import torch
 
 import coopsim.live
 from coopsim.cards.link import Link
-from coopsim.live.budget import OFFERED
+from coopsim.live.budget import offer
 from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
 from coopsim.simulate.options import ReplayOptions
@@ -40,7 +40,7 @@ def compare(
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     if offload is not None or background:
-        OFFERED.offer(lambda: TrainingSession(memory, policy, plan=plan, offload=offload, background=background))
+        offer(lambda: TrainingSession(memory, policy, plan=plan, offload=offload, background=background))
     budget = coopsim.live.Budget(memory, policy, plan)
     found = []
     for i in range(steps):

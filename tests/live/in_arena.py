@@ -10,7 +10,7 @@ from coopsim.live.arena import library, placed
 from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
-from coopsim.live.budget import OFFERED, Budget
+from coopsim.live.budget import Budget, offer
 from coopsim.live.copies import host_memory
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
@@ -85,7 +85,7 @@ def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()
     session = TrainingSession(None, POLICY, "cpu", path, arena)
-    OFFERED.offer(lambda: session)
+    offer(lambda: session)
     budget, found, got = Budget(plan=path), [], []
     for i in range(steps):
         before = int(arena.stats.planned), int(arena.stats.placed)
@@ -110,7 +110,7 @@ def without_guard() -> None:
         if name == "arena.cpp":
             assert GUARD in text
             assert GIVE in text
-            text = text.replace(GUARD, NO_GUARD).replace(GIVE, GIVE_DOUBLE)
+            text = text.replace(GUARD, NO_GUARD).replace(GIVE, GIVE_DOUBLE).replace("#include <vector>", "#include <set>\n#include <vector>")
         return text
 
     Extension.source = source  # type: ignore[method-assign]
@@ -120,8 +120,8 @@ def shift_addresses() -> None:
     """Every second request has its place too low by one granule."""
     own = Placed.places
 
-    def places(self: Placed, plan: Plan, at: int = 0) -> Places:
-        found = own(self, plan, at)
+    def places(self: Placed, plan: Plan, at: int = 0, decided: int = 0) -> Places:
+        found = own(self, plan, at, decided)
         return replace(found, offset=[o - 512 if i % 2 and o >= 512 else o for i, o in enumerate(found.offset)])
 
     Placed.places = places  # type: ignore[method-assign]

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from coopsim.live.actions import Evict, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.copies import HostArea
 from coopsim.live.device import LiveLedger
 from coopsim.live.op_runner import OpRunner, Ran
 from coopsim.live.plan import Row
 from coopsim.live.residency import Residency
 from coopsim.live.room import Room
-from coopsim.live.signatures import Candidate, OnTrial, Signature
+from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.live.spilled import Spilled
 from coopsim.live.state import Context
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
@@ -90,8 +90,8 @@ def parts(
     """A step on the CPU, of which no op has run."""
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), None), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
-    room = Room(residency, spilled, limit, None, cap, hard=hard, spills=True)
-    values = Values(residency, room, spilled, c_int64())
+    room = Room(residency, spilled, limit, None, cap, hard=hard, spills=True, ooms=c_int64())
+    values = Values(residency, room, spilled)
     runner = OpRunner(residency, storages, room, values, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
@@ -159,7 +159,7 @@ MUL, ADD, NEG, SUB = ATEN.mul.Scalar, ATEN.add.Scalar, ATEN.neg.default, ATEN.su
 def example(last: Any = SUB) -> Any:
     """A plan of a = 2 x, b = a + 1, c = -x, d = b - a, by which `a` is evicted before c and made again before d."""
     a, b, c, d = Op(MUL, [0], [1], 0), Op(ADD, [1], [2], 1), Op(NEG, [0], [3], 2), Op(last, [2, 1], [4], 3)
-    rows = [row(a), row(b), row(c, before=[Evict((1, 0))]), row(d, before=[Recompute(0, ((1, 0),))])]
+    rows = [row(a), row(b), row(c, before=[Action(Kind.EVICT, (1, 0))]), row(d, before=[Recompute(0, ((1, 0),))])]
     return plan(rows, range(5))
 
 
@@ -174,5 +174,5 @@ def calls(x: torch.Tensor, run: Callable[..., Any]) -> Iterator[Any]:
 def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
-    state = OnTrial(Candidate(0, None), made)  # type: ignore[arg-type]
+    state = PlanState("", Candidate(0, None), made)  # type: ignore[arg-type]
     return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import coopsim.live
-from coopsim.live.budget import OFFERED
+from coopsim.live.budget import offer
 from coopsim.live.session import TrainingSession
 from coopsim.live.streams import Streams
 from coopsim.live.tracked import TrackedStorage
@@ -163,7 +163,7 @@ def run(seed: int, memory: str | None, offload: bool) -> dict[str, Any]:
     program, report = Program(seed), {}
     if memory is not None:
         made = lambda: TrainingSession(memory, "foresight-offline", offload=FastHost() if offload else None)  # noqa: E731
-        OFFERED.offer(made)
+        offer(made)
     budget = coopsim.live.Budget(memory) if memory is not None else None
     for number in range(STEPS):
         _say(f"mark program {seed} in {memory}, step {number}")

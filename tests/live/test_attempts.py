@@ -176,7 +176,7 @@ step = parts(1 << 20, Cap(1))
 a = torch.ones(4)
 def execute():
     torch.ops.aten.add_.Tensor(a, 1)
-    step.context.values.ooms.value += 1
+    step.context.values.room.ooms.value += 1
 try:
     step.context.values.attempt(torch.ops.aten.add_.Tensor, execute, ())
     answer("")

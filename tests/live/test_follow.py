@@ -9,7 +9,7 @@ from coopsim.live.follow import Follow
 from coopsim.live.following import check_elements
 from tests.live.made_up import MUL, NEG, SUB, Op, calls, example, parts, plan, row
 step, x = parts(), torch.arange(4.0)
-follow = Follow(example(), step.context.values)
+follow = Follow(example(), step.context.values, step.context.storages)
 residency = step.context.residency
 def run(func, *args):
     out = follow.run(follow.rows[follow.at], args, {})
@@ -74,7 +74,7 @@ def kept(func, *args):
     before.append((ran.inputs, ran.results, ran.call))
     return ran.out
 a, b, c = (out for _, out in zip(range(3), calls(x, kept)))
-other = Follow(example(), step.context.values)
+other = Follow(example(), step.context.values, step.context.storages)
 mixed = [before[0], (before[0][0], *before[1][1:]), before[2]]  # `b` was made from `x`
 found = [other.take_over(mixed), *step.evicted(a)]
 found += [follow.take_over(before), *step.evicted(a), follow.at]
@@ -88,7 +88,7 @@ def test_memory_that_a_later_op_fills_is_made_again(child: Runner) -> None:
     text = """
 fill = Op(torch.ops.aten.fill_.Scalar, [1], [1], 1)
 rows = [row(Op(torch.ops.aten.empty_like.default, [0], [1], 0)), row(fill, makes=[(1, 1)], copies=[(1, 0)])]
-follow, before = Follow(plan(rows, range(2)), step.context.values), []
+follow, before = Follow(plan(rows, range(2)), step.context.values, step.context.storages), []
 step.context.runner.keeps_calls = True
 mask = None
 for func, given in ((rows[0].func, (x,)), (rows[1].func, (None, 3))):
@@ -106,7 +106,7 @@ def test_what_the_program_lets_go_is_held(child: Runner) -> None:
     text = """
 def left(follow): return follow.storages[1].ref() is not None, residency.memory_of((follow.storages[1], 0)) is not None
 rows = [row(Op(MUL, [0], [1], 0), keep=[(1, 0)]), row(Op(NEG, [0], [2], 1))]
-follow, late = (Follow(plan(rows, range(3)), step.context.values) for _ in range(2))
+follow, late = (Follow(plan(rows, range(3)), step.context.values, step.context.storages) for _ in range(2))
 run(MUL, x, 2)
 step.context.runner.keeps_calls = True
 ran = step.ran(MUL, x, 2)

@@ -47,7 +47,7 @@ Follow.__init__ = begun
 def look():
     for follow in following:
         if 0 < follow.at < len(follow.rows) and not follow.broken:
-            cells, calls = observed(follow) if follow.observed is not None else python(follow)
+            cells, calls = observed(follow) if follow.observed else python(follow)
             found.append([follow.at, sorted(cells), sorted(calls)])
 
 def python(follow):
@@ -57,7 +57,7 @@ def python(follow):
     return cells, list(follow._calls)
 
 def observed(follow):
-    numbers, cells, calls = follow._observed._observer.known(), [], []
+    numbers, cells, calls = follow._observed.observer.known(), [], []
     for _ in range(next(numbers)):
         s, address, _, version, gone, pinned, n = (next(numbers) for _ in range(7))
         held = sorted([next(numbers), next(numbers)][0] for _ in range(n))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coopsim.base.types import Action
-from coopsim.live.host import FOLLOWED_NS, PLAIN_NS, Pace, StepTime, step_time, timed
+from coopsim.live.host import FOLLOWED_NS, PLAIN_NS, StepTime, step_time, timed
 
 
 class _Trace:
@@ -56,21 +56,6 @@ def test_on_the_cpu_the_ops_are_the_host_s() -> None:
     time = predicted(on_gpu=False)
     assert (time.plain_host, time.planned_host) == (0, 0)
     assert time.overhead == pytest.approx(59.9 / 51.0)
-
-
-def test_a_step_is_timed_to_the_beginning_of_the_next_without_what_live_learns_in_between() -> None:
-    pace, plan = Pace(), object()
-    for begun, ended, goes_on, by in (
-        (0, 7, 90, plan),
-        (93, 99, 99, plan),
-        (103, 110, 110, None),
-        (120, 130, 130, plan),
-    ):
-        pace.began(begun)
-        pace.ended(ended)
-        pace.goes_on(goes_on, by)
-    assert pace.of(plan) == [10, 10]
-    assert pace.of(object()) == pace.of(None) == []
 
 
 def test_an_op_costs_what_was_read_or_what_its_like_did_or_its_price() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from coopsim.live import plan_file, schedules
+from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
 from coopsim.live.plan_file import PlanFile
-from coopsim.live.signatures import Candidate, NoPlan, Signature
+from coopsim.live.schedules import Search
+from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
 from tests.live.plans import HEADER
@@ -23,12 +24,13 @@ from tests.live.plans import HEADER
 def small() -> PlanFile:
     trace = synth.chain(8)
     op_log = [Entry("aten.mm.default", [[[2, 3, "float32"]], []], [0, -1], [1], i, False) for i in range(trace.n_ops)]
-    schedule = schedules.find(trace, "coop", 1 << 40)
+    candidate = Search(trace, "coop", 1 << 40).leaving(0)
+    assert isinstance(candidate, Candidate)
     return PlanFile(
         HEADER,
         [
-            Signature(trace, op_log, 3, 0, True, NoPlan(candidate=Candidate(7, schedule))),
-            Signature(trace, op_log, 3, 0, state=NoPlan("it does not fit", stays=True)),
+            Signature(trace, op_log, 3, 0, True, PlanState(candidate=replace(candidate, margin=7))),
+            Signature(trace, op_log, 3, 0, state=PlanState("it does not fit", stays=True)),
         ],
     )
 
@@ -61,7 +63,7 @@ def test_how_long_planning_took_is_not_in_it(file: Path, tmp_path: Path) -> None
     assert isinstance(candidate, Candidate)
     took = candidate.schedule.header | {"search_ns": 123, "planning_ns": 456}
     slower = replace(candidate, schedule=replace(candidate.schedule, header=took))
-    found.signatures[0].move_on(NoPlan(candidate=slower))
+    found.signatures[0].state = PlanState(candidate=slower)
     plan_file.save(found, again)
     assert again.read_bytes() == file.read_bytes()
 

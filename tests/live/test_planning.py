@@ -5,18 +5,20 @@ from typing import Any
 from tests.conftest import Runner
 
 REPLAN = """
+from dataclasses import replace
 from coopsim.live import schedules
 from coopsim.live.signatures import Signature
-from coopsim.live.ladder import PlanningParameters
+from coopsim.live import ladder, planning as plannings
 from coopsim.live.planning import Planning
 from coopsim.live.ladder import StepTook
 from coopsim.trace import synth
 from coopsim.trace.measure import peak_bytes
-def planned(size, room, **parameters):
+def planned(size, room, warm_up_steps=3, retry_ns=4.1e6):
+    plannings.WARM_UP_STEPS, ladder.RETRY_NS = warm_up_steps, retry_ns
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
     signature = Signature(trace, [], 1, peak_bytes(trace, 512))
-    planning = Planning("foresight-offline", limit, None, PlanningParameters(**parameters))
+    planning = Planning("foresight-offline", limit)
     planning.learn(signature)
     return signature, planning
 def replanned(taken, calls=lambda margin: 0, steps=12, size=4, room=1.1, retries=1, **parameters):
@@ -121,16 +123,14 @@ def test_of_plans_that_all_have_retries_the_one_stays_that_costs_least_with_them
 def test_a_plan_that_leaves_more_and_costs_less_is_taken_in_place_of_an_expensive_one(child: Runner) -> None:
     text = """
 from types import SimpleNamespace
-from coopsim.live import ladder
-from coopsim.live.schedules import Found
 from coopsim.live.signatures import Candidate, Failure
 def candidate(margin, cost):
     made = SimpleNamespace(overhead=cost, **dict.fromkeys(("action", "op", "storage", "version"), [margin]))
     return Candidate(margin, made)
 def next_one(*costs):  # of plans that leave 40, 80, 160 and 320 of 1000 bytes
-    by_margin = {margin: Found(candidate(margin, cost)) for margin, cost in zip((40, 80, 160, 320), costs)}
-    search = SimpleNamespace(limit=1000, leaving=lambda margin: by_margin.get(margin, Found(None)))
-    return ladder.climb((Failure(candidate(20, 1.02), excess=9),), search, ladder.PlanningParameters()).margin
+    by_margin = {margin: candidate(margin, cost) for margin, cost in zip((40, 80, 160, 320), costs)}
+    search = SimpleNamespace(limit=1000, leaving=lambda margin: by_margin.get(margin, "none"))
+    return ladder.climb((Failure(candidate(20, 1.02), excess=9),), search).margin
 answer([next_one(1.4, 1.3, 1.35), next_one(1.09, 1.05), next_one(1.4, 1.5)])
 """
     assert child(REPLAN + text) == [80, 40, 40]
@@ -165,7 +165,7 @@ def alternating(steady):
     trace = synth.unet(8)
     limit = int(1.3 * schedules.least(trace).nbytes)
     signatures = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
-    planning = Planning("foresight-offline", limit, None, PlanningParameters(retry_ns=1e18))
+    ladder.RETRY_NS, planning = 1e18, Planning("foresight-offline", limit)
     for signature in signatures:
         planning.learn(signature)
     found = []
@@ -188,22 +188,21 @@ IN_ARENA = """
 from types import SimpleNamespace
 from coopsim.live.arena.placed import PlacedPlans
 from coopsim.live.ladder import StepTook
-from coopsim.live.ladder import PlanningParameters
-from coopsim.live.signatures import Candidate, OnTrial
-from coopsim.live.signatures import Signature
-signature = Signature(None, [], 1, 0)
+from coopsim.live.signatures import Candidate, PlanState, Signature
+def following(own):
+    return Signature(None, [], 1, 0, state=PlanState("", Candidate(own, None), own))
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
     placed = SimpleNamespace(needed=lambda plan: 410 - plan)
     choose = lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none"
-    return PlacedPlans(placed, choose, PlanningParameters())
+    return PlacedPlans(placed, choose)
 def first(most):
-    chosen = plans(most).first(signature, 400)
+    chosen = plans(most).first(following(0), 400)
     return chosen if isinstance(chosen, str) else chosen[1]
 def after(own):
-    chosen = plans(60).after_excess(signature, OnTrial(Candidate(own, None), own), StepTook(0, ran_out=True), 400)
+    chosen = plans(60).after_excess(following(own), StepTook(0, ran_out=True), 400)
     return chosen and chosen[1]
-one = plans(60)
-looked = [one.look_ahead(signature, OnTrial(Candidate(0, None), 0), 400) for _ in range(2)]
+one, signature = plans(60), following(0)
+looked = [one.look_ahead(signature, 400) for _ in range(2)]
 answer([first(60), first(7), first(-1), looked[0][1], looked[1], after(0), after(15), after(31)])
 """
 
@@ -215,21 +214,20 @@ def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Ru
 
 def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:
     text = """
-from coopsim.live.signatures import NoPlan
 trace = synth.chain(24)
 signature, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
-planning = Planning("foresight-offline", limit, None)
+planning = Planning("foresight-offline", limit)
 planning.learn(signature)
-signature.move_on(signature.state.finish())
+signature.state = replace(signature.state, stays=True)
 found = [signature.state.schedule.overhead, signature.state.stays]
 planning.rebudget(limit, [signature])
 same = signature.state.stays
 planning.rebudget(2 * limit, [signature])
 found += [same, signature.state.schedule.overhead, signature.state.stays]
 planning.rebudget(limit // 9, [signature])
-answer([*found, signature.plan, bool(signature.state.why), isinstance(signature.state, NoPlan)])
+answer([*found, signature.plan, bool(signature.state.why)])
 """
-    before, *states, after, finished, plan, why, unplanned = child(REPLAN + text)
+    before, *states, after, finished, plan, why = child(REPLAN + text)
     assert states == [True, True]
     assert before > after
-    assert (finished, plan, why, unplanned) == (False, None, True, True)
+    assert (finished, plan, why) == (False, None, True)

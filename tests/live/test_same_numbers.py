@@ -242,11 +242,11 @@ with budget.step():
     observer, usual = budget.session._running._context.observer, settings.now()
     for change, to, back in changes:
         change(to)
-        there = observer.is_usual("cpu"), settings.now() == usual
+        there = observer.is_usual(), settings.now() == usual
         with settings.by(usual):
-            inside = observer.is_usual("cpu"), settings.now() == usual
+            inside = observer.is_usual(), settings.now() == usual
         change(back)
-        found.append([*there, *inside, observer.is_usual("cpu"), settings.now() == usual])
+        found.append([*there, *inside, observer.is_usual(), settings.now() == usual])
 answer(found)
 """
 

@@ -4,9 +4,10 @@ import pytest
 
 from coopsim.base.types import MIB, Action, Role
 from coopsim.cards.link import Link
-from coopsim.live import schedules
 from coopsim.live.host import COLD, Hosting
 from coopsim.live.plan import HOLD
+from coopsim.live.schedules import Search
+from coopsim.live.signatures import Candidate
 from coopsim.trace import Trace
 from coopsim.trace.build import TraceBuilder
 
@@ -27,9 +28,10 @@ def test_what_is_made_again_after_the_last_op_costs_time_only_if_the_program_has
         build.free(value)
     build.op(HOLD, reads=[value] if has else [], cost_ns=0)
     trace = build.build({"model": "held", "cost_source": "synthetic"})
-    schedule = schedules.find(trace, "foresight-offline", 16 * MIB)
-    assert [row[2] for row in schedule.rows() if row[0] == Action.RECOMPUTE] == [0]
-    assert schedule.overhead == pytest.approx(overhead)
+    found = Search(trace, "foresight-offline", 16 * MIB).leaving(0)
+    assert isinstance(found, Candidate)
+    assert [row[2] for row in found.schedule.rows() if row[0] == Action.RECOMPUTE] == [0]
+    assert found.cost == pytest.approx(overhead)
 
 
 def _step(scale: int) -> Trace:
@@ -51,9 +53,10 @@ def _copies_or_runs_again(scale: int, link: Link | str, ops: int) -> int:
     with pytest.MonkeyPatch.context() as patch:
         if isinstance(link, Link):
             patch.setattr("coopsim.cards.link.find", lambda *_: link)
-        schedule = schedules.find(trace, "foresight-offline", 16 * MIB, Hosting(option), ops)
-    (found,) = {row[0] for row in schedule.rows()} & {Action.OFFLOAD, Action.RECOMPUTE}
-    return found
+        found = Search(trace, "foresight-offline", 16 * MIB, 0, Hosting(option), ops).leaving(0)
+    assert isinstance(found, Candidate)
+    (action,) = {row[0] for row in found.schedule.rows()} & {Action.OFFLOAD, Action.RECOMPUTE}
+    return action
 
 
 @pytest.mark.parametrize(("ops", "action"), [(0, Action.OFFLOAD), (10, Action.OFFLOAD), (10_000, Action.RECOMPUTE)])

@@ -76,7 +76,7 @@ def interrupt(): raise KeyboardInterrupt
 with effects.on("cpu"):
     try: spilled.lay_out(interrupt, values.allocate)
     except KeyboardInterrupt: away = step.evicted(*tensors)
-    values.finish(step.context.storages.all)
+    values.finish()
 same += away + [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
 answer([same, in_order, known.data_ptr() == there, back])
 """
@@ -131,7 +131,7 @@ def test_zeros_that_were_sent_before_their_first_use_come_back(child: Runner) ->
 MADE = """
 def left(*evicted):
     for tensor in evicted: step.evict(tensor)
-    Spilling(step.context, None).begin(step.context.storages.all[:])
+    Spilling(step.context, None).begin()
     found = [tracked for tracked in step.context.storages.all if tracked.held or tracked.makers]
     return [step.evicted(*evicted), len(found), step.context.residency.recomputes]
 """
@@ -195,7 +195,7 @@ for one in made: ledger.of_storage(one.untyped_storage())
 for one in made[1:]: step.evict(one)
 del one
 ledger.count_peak()
-Spilling(step.context, None).begin(step.context.storages.all[:])
+Spilling(step.context, None).begin()
 peak, sent = ledger.peak_bytes, spilled.nbytes
 step.context.room.limit = None
 step.materialize(*made)

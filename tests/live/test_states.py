@@ -5,7 +5,7 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.following import Following
-from coopsim.live.signatures import NoPlan
+from coopsim.live.signatures import PlanState
 from coopsim.live.following import Deciding, Recording
 from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
@@ -60,7 +60,7 @@ answer([found, recorder.did])
 
 def test_a_kind_without_a_plan_spills(child: Runner) -> None:
     text = """
-planned.move_on(NoPlan())
+planned.state = PlanState()
 state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
@@ -77,7 +77,7 @@ def test_another_op_leaves_the_plan(child: Runner) -> None:
 state, ran = begun(Following(step.context, planned)), []
 ops = calls(x, run(state))
 a, b, c = (next(ops) for _ in range(3))
-evicted = state.storages
+evicted = state._follow.storages.values()
 evicted = [tracked.evicted for tracked in evicted]
 out = run(state)(MUL, a, 3)
 left = state.current.left

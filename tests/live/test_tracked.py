@@ -5,6 +5,7 @@ from tests.conftest import Runner
 IMPORT = """
 import torch
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
+from tests.live.made_up import Op, plan, row
 storage = lambda n=64: torch.UntypedStorage(n)
 """
 
@@ -40,12 +41,12 @@ def test_cells_of_a_plan_are_taken_over(child: Runner) -> None:
     """All are of the step; those whose storage exists are found by it, and there, with no other of that storage."""
     text = """
 there, made = storage(), storage()
-plan = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
+planned = [TrackedStorage(there), TrackedStorage(made), TrackedStorage(None, 64)]
 storages = TrackedStorages()
-known = [storages.of(there), *plan]
-storages.adopt(plan)
+known = [storages.of(there), *planned]
+for one in planned: storages.enter(one)
 numbers = lambda found: [known.index(tracked) for tracked in found]
-answer([numbers(storages.there()), numbers(storages.all), storages.known(there) is plan[0]])
+answer([numbers(storages.there()), numbers(storages.all), storages.known(there) is planned[0]])
 """
     assert child(IMPORT + text) == [[1, 2], [0, 1, 2, 3], True]
 
@@ -55,11 +56,11 @@ def test_a_call_makes_versions(child: Runner) -> None:
     text = """
 kept = [storage(8), storage(16)]
 storages = dict(enumerate(map(TrackedStorage, kept)))
-call = Call(None, (), {}, reads=[(storages[0], 0), (storages[1], 0)])
-call.made([-1, 1], [(1, 1)], storages)
-answer([storages[1].makers == {1: call}, call.results == [None, storages[1]]])
+call, made = Call(None, (), {}), row(Op(None, [0], [-1, 1], 0), makes=[(1, 1)])
+call.by_plan(plan([made], range(2)), made, storages)
+answer([storages[1].makers == {1: call}, call.results == [None, storages[1]], call.reads == [(storages[0], 0)]])
 """
-    assert child(IMPORT + text) == [True, True]
+    assert child(IMPORT + text) == [True] * 3
 
 
 def test_a_pinned_storage_stays_pinned_after_a_copy(child: Runner) -> None:

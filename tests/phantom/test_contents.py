@@ -38,6 +38,20 @@ answer(found)
     assert on_phantom(text, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True") == want
 
 
+def test_so_does_a_block_of_the_arena(on_phantom) -> None:
+    text = """
+import torch
+from coopsim.live.arena.library import install
+install(1 << 24)
+old = torch.ones(100).cuda()
+address = old.data_ptr()
+del old
+new = torch.empty(100, device="cuda")
+answer([new.data_ptr() == address, new.cpu().sum().item()])
+"""
+    assert on_phantom(text) == [True, 0]
+
+
 def test_what_ops_count_on_the_device_is_zero(on_phantom) -> None:
     """Their counters lay where a copy had left 1.0, which reads as 1065353216."""
     text = """

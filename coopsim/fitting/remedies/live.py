@@ -3,12 +3,12 @@
 import os
 import shlex
 
+from coopsim.base import alloc_conf
 from coopsim.base.text import human
 from coopsim.base.types import MIB
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
 from coopsim.fitting.remedy import Remedy
-from coopsim.live.ladder import allocator_variables
 
 #: Budgets as fractions of what the allocator may reserve; fragmentation takes the rest.
 _SHARES = (0.97, 0.9, 0.8)
@@ -61,7 +61,7 @@ def proposal(bench: Bench, budget_mib: int, *, offload: bool = False) -> Remedy:
     command = shlex.join(("python", *words) if words[0].endswith(".py") else words)
     memory = f"{budget_mib}MiB"
     line = f"coopsim live run{' --offload' * offload} --memory {memory} -- {command}"
-    changes = Changes(live=memory, offload=offload, variables=allocator_variables())  # as the command does
+    changes = Changes(live=memory, offload=offload, variables=alloc_conf.of_live())  # as the command does
     kind = "live with offload" if offload else "live"
     return bench.proposal(kind, text(memory, offload=offload), (line,), changes, same=True)
 

@@ -5,6 +5,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 
+from coopsim.base import alloc_conf
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.bench import Bench
 from coopsim.fitting.changes import Changes
@@ -14,9 +15,8 @@ from coopsim.fitting.remedies import loss, unused
 from coopsim.fitting.remedy import Remedy
 from coopsim.fitting.survey import Optimizer
 
-_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
 #: The allocator's settings, in the order of trials.
-_SETTINGS = ("expandable_segments:True", "garbage_collection_threshold:0.8", "max_split_size_mb:128")
+_SETTINGS = (alloc_conf.EXPANDABLE, "garbage_collection_threshold:0.8", "max_split_size_mb:128")
 
 
 def propose_allocator(bench: Bench) -> None:
@@ -68,14 +68,14 @@ def _expandable(bench: Bench) -> Remedy:
 
 
 def _with(bench: Bench, setting: str) -> Remedy:
-    value = ",".join(filter(None, [os.environ.get(_VARIABLE), setting]))
-    changes = Changes(variables=((_VARIABLE, value),))
+    value = ",".join(filter(None, [os.environ.get(alloc_conf.VARIABLE), setting]))
+    changes = Changes(variables=((alloc_conf.VARIABLE, value),))
     return bench.proposal("settings", setting, (line(value),), changes, same=True)
 
 
 def line(value: str) -> str:
     """Return the shell line that sets the allocator's configuration to `value`."""
-    return f"export {_VARIABLE}={value}"
+    return f"export {alloc_conf.VARIABLE}={value}"
 
 
 def without_cache(bench: Bench) -> Remedy | None:

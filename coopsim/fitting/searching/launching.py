@@ -98,4 +98,4 @@ def _hand_over(script: Script, kept: Path) -> None:
     plans = replace(plans, header=replace(plans.header, card=card))
     for gpu in (None, script.card):
         start = plan_file.Start(told["memory"], gpu=gpu, hosting=hosting, offload=True if hosting else None)
-        plan_file.save(plans, plan_file.place(*plan_file.key(start, script.command, options, versions())))
+        plan_file.save(plans, plan_file.place(start, script.command, options, versions()))

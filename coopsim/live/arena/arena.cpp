@@ -313,6 +313,13 @@ Arena& arena_of(int device) {
   return *arenas[device];
 }
 
+// As PyTorch's own allocator does: to its profiler, and to the phantom GPU, on which new blocks read as zeros.
+void report(void* pointer, int64_t bytes, const Stats& stats, int device) {
+  if (device == HOST) return;
+  const c10::Device here(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
+  c10::reportMemoryUsageToProfiler(pointer, bytes, stats.allocated, stats.reserved, here);
+}
+
 void* take(int64_t bytes, int device, Stream stream) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!bytes) return nullptr;
@@ -342,12 +349,15 @@ void* take(int64_t bytes, int device, Stream stream) {
     TORCH_CHECK(arena.stats.when_full != RAISES, text);
     TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
+  report(found, bytes, arena.stats, device);
   return found;
 }
 
-void give(void* pointer, int device) {
+void give(void* pointer, int64_t bytes, int device) {
   std::lock_guard<std::mutex> lock(mutex);
-  TORCH_CHECK(!pointer || arena_of(device).give(pointer), "coopsim: memory is given back that was not taken");
+  Arena& arena = arena_of(device);
+  TORCH_CHECK(!pointer || arena.give(pointer), "coopsim: memory is given back that was not taken");
+  report(pointer, -bytes, arena.stats, device);
 }
 
 // Numbers, and states of random numbers, are the host's where there is a GPU: they stay with PyTorch's own allocator.
@@ -386,7 +396,7 @@ void give_host(void* pointer) {
 extern "C" {
 
 void* coopsim_arena_malloc(ssize_t bytes, int device, Stream stream) { return take(bytes, device, stream); }
-void coopsim_arena_free(void* pointer, ssize_t, int device, Stream) { give(pointer, device); }
+void coopsim_arena_free(void* pointer, ssize_t bytes, int device, Stream) { give(pointer, bytes, device); }
 void coopsim_arena_record_stream(void* pointer, Stream stream) {
   std::lock_guard<std::mutex> lock(mutex);
   for (int device = 0; device < DEVICES; device++)

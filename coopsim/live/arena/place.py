@@ -63,22 +63,26 @@ def place(asked: Requests, resting: Resting, limit: int) -> Places:
 
 
 @lru_cache(_KEPT)
-def place_rest(asked: Requests, resting: Resting, limit: int, gone: tuple[Gone, ...], first: int) -> Places:
+def place_rest(
+    asked: Requests, resting: Resting, limit: int, gone: tuple[Gone, ...], first: int, kept: int = 0
+) -> Places:
     """Addresses for one step, from its request number `first` on, whose start has left these blocks to be freed.
 
-    They are the cycle's, where none of the blocks is in the way.
+    They are the cycle's, where nothing is in the way. kept: nothing is freed before the request of this number.
     """
     usual = place(asked, resting, limit)
-    if set(gone) <= set(usual.left):
+    if not kept and set(gone) <= set(usual.left):
         return usual
     n = len(asked.nbytes)
-    items, offset = Items.of(asked.nbytes, np.arange(n), np.minimum(asked.until, n)), np.array(usual.offset, np.int64)
-    there = np.array([(at, at + nbytes, until, -1) for at, nbytes, until in gone], np.int64).reshape(-1, 4)
-    moved = offset < 0
-    for low, high, until, _ in there:
-        moved |= (items.start < until) & (offset < high) & (offset + items.bytes > low)
-    moved &= items.start >= first
-    stay = (items.start >= first) & ~moved
+    start, until, offset = np.arange(n), np.minimum(asked.until, n), np.array(usual.offset, np.int64)
+    longer = (start < kept) & (until < kept)
+    items = Items.of(asked.nbytes, start, np.where(longer, kept, until))
+    there = np.array([(at, at + nbytes, max(goes, kept), -1) for at, nbytes, goes in gone], np.int64).reshape(-1, 4)
+    moved = longer | (offset < 0)
+    for low, high, goes, _ in there:
+        moved |= (start < goes) & (offset < high) & (offset + items.bytes > low)
+    moved &= start >= first
+    stay = (start >= first) & ~moved
     found = _around(items[moved], np.concatenate([there, _taken(resting), _rows(items[stay], offset[stay])]), limit)
     offset[moved] = np.where(found + items.bytes[moved] <= limit, found, -1)
     return Places(offset.tolist(), usual.needed, usual.left)

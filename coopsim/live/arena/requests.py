@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coopsim.base.types import GRANULE
-from coopsim.live.actions import Action, Arrive, Drop, Evict, EvictOffloaded, Fetch, Offload, Recompute
+from coopsim.live.actions import Action, Kind, Recompute
 from coopsim.live.plan import STAYS, Plan, Row
 from coopsim.study.validate.values import Value
 from coopsim.trace import Trace
@@ -99,27 +99,25 @@ class _Simulation:
                 tracked.block.references += 1
                 tracked.held[v] = tracked.block
 
-    def _act(self, action: Action) -> None:
+    def _act(self, action: Action | Recompute) -> None:
         if isinstance(action, Recompute):
             self._again(action)
             return
         s, v = action.value
         tracked = self._storages[s]
-        match action:
-            case Drop():
+        match action.kind:
+            case Kind.DROP:
                 self._give(tracked.held.pop(v, None))
-            case Evict() | EvictOffloaded():
+            case Kind.EVICT | Kind.EVICT_OFFLOADED:
                 self._give(tracked.held.pop(v, None))
                 if tracked.version == v:
                     block, tracked.block = tracked.block, None
                     self._give(block)
-            case Fetch() if tracked.alive and tracked.version == v and tracked.block is None:
+            case Kind.FETCH if tracked.alive and tracked.version == v and tracked.block is None:
                 tracked.coming = self._take(tracked.nbytes)
-            case Arrive() if tracked.coming is not None:
+            case Kind.ARRIVE if tracked.coming is not None:
                 coming, tracked.coming = tracked.coming, None
                 self._assign(s, v, coming)
-            case Offload() | Fetch() | Arrive():
-                pass
 
     def _again(self, action: Recompute) -> None:
         """Recompute, as Values.run does."""

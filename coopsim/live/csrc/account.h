@@ -18,15 +18,13 @@ class Account {
   std::atomic<int64_t> others{0}, most{0}, live{0};
 
   // From here on it counts, until its memory is given back, whatever storage has it then. False: it is not PyTorch's
-  // allocator's, or counts already.
+  // allocator's.
   bool add(StorageImpl* storage) {
     at::DataPtr& data = storage->_mutable_data_ptr_no_checks();
-    if (!data.get() || data.get_context() != data.get() || !data.compare_exchange_deleter(theirs(), &give_back))
-      return false;
-    const auto nbytes = static_cast<int64_t>(storage->nbytes());
-    blocks().enter(data.get(), {this, nbytes});
-    const int64_t now = live += nbytes;
-    if (others + now > most) most = others + now;
+    if (!data.get() || data.get_context() != data.get()) return false;
+    if (!data.compare_exchange_deleter(theirs(), &give_back) && data.get_deleter() != &give_back) return false;
+    blocks().enter(data.get(), {this, static_cast<int64_t>(storage->nbytes())});
+    if (others + live > most) most = others + live;
     return true;
   }
 
@@ -36,23 +34,20 @@ class Account {
     return data.get() && data.get_deleter() != theirs() && data.get_deleter() != &give_back;
   }
 
-  // Python counts it instead.
-  static void remove(StorageImpl* storage) {
-    at::DataPtr& data = storage->_mutable_data_ptr_no_checks();
-    if (data.compare_exchange_deleter(&give_back, theirs())) blocks().leave(data.get());
-  }
-
  private:
   struct Block {
-    Account* account;
-    int64_t nbytes;
+    Account* account = nullptr;
+    int64_t nbytes = 0;
   };
 
   class Blocks {
    public:
     void enter(void* data, Block block) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      all_[data] = block;
+      Block& there = all_[data];  // counted before, perhaps by another account
+      if (there.account) there.account->live -= there.nbytes;
+      there = block;
+      block.account->live += block.nbytes;
     }
     void leave(void* data) {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -69,7 +69,8 @@ class Follower {
   const volatile int64_t* ooms = &none;  // how often the allocator has found no memory (Attempts)
   std::recursive_mutex mutex;
   Cells cells;
-  int64_t usual[2]{};  // settings when the step began, and with those of the CPU
+  bool on_cpu = false;
+  int64_t usual = 0;  // settings when the step began
 
   // A call that is kept is ours, or Python's, if this is null. Where none is, ours is room for one, of earlier steps.
   struct Kept {
@@ -98,7 +99,7 @@ class Follower {
     cells.start(table->storages);
     forget_calls();
     calls.resize(table->ops.size());
-    if (table->kind == c10::DeviceType::CUDA) {
+    if (!on_cpu) {
       guard_ = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
       device_ = guard_->getDevice();
     }
@@ -135,12 +136,12 @@ class Follower {
   }
 
   // Do ops compute as when the step began?
-  bool is_usual(bool on_cpu) const { return settings(on_cpu) == usual[on_cpu]; }
+  bool is_usual() const { return settings(on_cpu) == usual; }
 
   // Run the op of a row. False: nothing was done to the stack, and Python has to go on.
   bool run(const Row& row, Stack* stack) {
     if (!row.views && !on_default_stream()) return false;  // as Python alone guards what several streams use
-    if (!row.idle && !is_usual(table_->kind == c10::DeviceType::CPU)) return false;  // calls know no other settings
+    if (!row.idle && !is_usual()) return false;  // calls know no other settings
     Drawn drawn;
     if (row.draws != Draws::nothing) drawn.keep(row.draws, *stack, row.given, table_->kind);
     if (row.idle && !state.gone) {
@@ -159,7 +160,7 @@ class Follower {
     if (!execute(row, stack, drawn)) return false;
     advance();
     Found results;
-    if (!row.find.empty() || table_->kind == c10::DeviceType::CPU) results = top(*stack, row.returned, row.made, table_->kind);
+    if (!row.find.empty() || on_cpu) results = top(*stack, row.returned, row.made, table_->kind);
     conclude(row, operands, results);
     return true;
   }
@@ -178,7 +179,7 @@ class Follower {
 
  private:
   bool on_default_stream() const {
-    if (table_->kind != c10::DeviceType::CUDA) return true;
+    if (on_cpu) return true;
     return guard_->getStream(device_).id() == 0;
   }
 
@@ -284,7 +285,7 @@ class Follower {
   void conclude(const Row& row, const Found& operands, const Found& results) {
     for (const Value& v : row.makes)
       if (cells[v.storage].storage) cells[v.storage].version = v.version;
-    if (table_->kind == c10::DeviceType::CPU)
+    if (on_cpu)
       for (StorageImpl* storage : results) {
         if (Account::foreign(storage)) {
           state.python++;
@@ -350,7 +351,7 @@ class Follower {
   }
 
   StoragePtr counted(StoragePtr storage) const {
-    if (table_->kind == c10::DeviceType::CPU) account->add(storage.get());
+    if (on_cpu) account->add(storage.get());
     return storage;
   }
 

@@ -149,10 +149,10 @@ Follower* coopsim_follower(const char* error, void* out_of_memory) {
 State* coopsim_state(Follower* follower) { return &follower->state; }
 Account* coopsim_account(Follower* follower) { return follower->account; }
 Callbacks* coopsim_callbacks(Follower* follower) { return &follower->callbacks; }
-int coopsim_is_usual(Follower* follower, int on_cpu) { return follower->is_usual(on_cpu != 0); }
+int coopsim_is_usual(Follower* follower) { return follower->is_usual(); }
 
 // From here on the mode on top of the stack is watched. 0: another one is.
-int coopsim_enter(Follower* follower) {
+int coopsim_enter(Follower* follower, int on_cpu) {
   static Watched table;
   if (active.load()) return 0;
   c10::impl::PyInterpreter& interpreter =
@@ -161,7 +161,8 @@ int coopsim_enter(Follower* follower) {
     table.real = interpreter.vtable_;
     interpreter.vtable_ = &table;  // and it stays: other threads may be inside
   }
-  for (const bool on_cpu : {false, true}) follower->usual[on_cpu] = settings(on_cpu);
+  follower->on_cpu = on_cpu != 0;
+  follower->usual = settings(follower->on_cpu);
   active = follower;
   mode_of_active = mode_on_top();
   return 1;
@@ -233,7 +234,6 @@ void coopsim_trap(StorageImpl* storage, const char* error) {
 void coopsim_swap(StorageImpl* one, StorageImpl* other) { coopsim::swap(one, other); }
 
 int coopsim_count(Follower* follower, StorageImpl* storage) { return follower->account->add(storage); }
-void coopsim_uncount(StorageImpl* storage) { Account::remove(storage); }
 
 Table* coopsim_table(const int64_t* numbers, const char* const* names, const char* const* overloads) {
   return read_table(numbers, names, overloads);

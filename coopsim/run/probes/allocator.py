@@ -1,19 +1,17 @@
 """The card and PyTorch's allocator: how a script configures it, and how much of the card was taken."""
 
-import os
 import re
 
 import torch
 
+from coopsim.base import alloc_conf
 from coopsim.phantom.control import Control
 from coopsim.run.probes.probe import Probe
 from coopsim.run.process import ProcessReport
 
 _DRIVERS = "cudaMallocAsync"
-_CONF = "PYTORCH_CUDA_ALLOC_CONF"
-_FOREIGN = (
-    f"{_CONF} asks for backend:{_DRIVERS}, the driver's allocator; only PyTorch's own can be looked at: leave it out"
-)
+_ASKS = f"{alloc_conf.VARIABLE} asks for backend:{_DRIVERS}"
+_FOREIGN = f"{_ASKS}, the driver's allocator; only PyTorch's own can be looked at: leave it out"
 _fractions: dict[int, float] = {}
 
 
@@ -52,7 +50,7 @@ class AllocatorProbe(Probe):
         found.context_bytes = self._device.context_bytes
         found.nccl_bytes = self._device.nccl_bytes
         found.managed_bytes = self._device.managed_bytes
-        found.split_limit_mib = split_limit(os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get(_CONF, ""))
+        found.split_limit_mib = split_limit(alloc_conf.here())
 
 
 def fraction(device: int) -> float | None:

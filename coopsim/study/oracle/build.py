@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from coopsim.base import alloc_conf
 from coopsim.base.files import cache_folder
 from coopsim.base.types import CoopsimError
 from coopsim.cards import wheel
@@ -63,9 +64,9 @@ class Oracle:
 
 def with_settings(environment: Mapping[str, str], conf: str) -> dict[str, str]:
     """An environment in which PyTorch's allocator has these settings, as PYTORCH_CUDA_ALLOC_CONF, and no others."""
-    gone = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+    gone = (*alloc_conf.EVERY, "PYTORCH_NO_CUDA_MEMORY_CACHING")
     kept = {name: value for name, value in environment.items() if name not in gone}
-    return kept | ({"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {})
+    return kept | ({alloc_conf.VARIABLE: conf} if conf else {})
 
 
 class OracleError(CoopsimError):

@@ -119,6 +119,19 @@ def test_the_larger_bound_is_the_report(tmp_path: Path) -> None:
     assert other["peak_allocated_bytes"] < MIB
 
 
+def test_what_nobody_has_written_is_not_known(tmp_path: Path) -> None:
+    """The host has no values for it either: it would find there what it has freed."""
+    (tmp_path / "blank.py").write_text(
+        "import torch\n"
+        "known = torch.arange(1000, device='cuda')\n"
+        "for _ in range(8):\n"
+        "    made = torch.empty_like(known), known.new_empty(1000), torch.empty_like(known).scatter_(0, known, known)\n"
+        "    found = [int(one.cpu().sum()) for one in made if torch.full((1000,), 7).sum()]\n"
+        "    assert found == [0, 0, 499500], found\n"
+    )
+    watched(tmp_path / "blank.py")
+
+
 EDGES = 100_000
 MESSAGES = f"""
 import torch

@@ -5,6 +5,7 @@ import pytest
 
 from coopsim.base.types import Action, InPlace, Pinning
 from coopsim.live import schedules
+from coopsim.live.signatures import Candidate
 from coopsim.simulate import policies
 from coopsim.simulate.kernel import state as s
 from coopsim.simulate.planning import segments
@@ -51,10 +52,11 @@ def test_what_is_found_costs_less_than_twice_the_step_or_is_refused() -> None:
     """From half of the peak to what nothing can do without."""
     trace = load_trace("gpt-2")
     peak, least = peak_bytes(trace, 512), schedules.least(trace)
-    found = [schedules.find(trace, "foresight-offline", nbytes) for nbytes in (peak // 2, peak // 3, least.nbytes)]
-    for schedule in found:
-        assert schedules.explain(schedule) or schedule.overhead < 1.75
-    assert not schedules.explain(found[0])
+    budgets = peak // 2, peak // 3, least.nbytes
+    found = [schedules.Search(trace, "foresight-offline", nbytes).leaving(0) for nbytes in budgets]
+    for candidate in found:
+        assert isinstance(candidate, str) or candidate.cost < 1.75
+    assert isinstance(found[0], Candidate)
     assert sum(least.held.values()) == least.nbytes
 
 
@@ -67,9 +69,9 @@ def test_what_is_to_be_spared_is_spared_where_it_can_be() -> None:
         assert needs[op] == problem.bytes_of(problem.at_least(op)) + problem.inside[op]
     budget, spare = int(1.15 * max(needs)), max(needs) // 5
     assert budget - spare < max(needs)
-    schedule = schedules.padded(trace, "foresight-offline", budget, spare)
-    assert schedule is not None
-    assert not schedules.explain(schedule)
+    found = schedules.Search(trace, "foresight-offline", budget).leaving(spare)
+    assert isinstance(found, Candidate)
+    schedule = found.schedule
     assert validate(schedule, trace) == []
     now, most = 0, [0] * trace.n_ops
     for action, _, op, _, _, _, nbytes, _, _ in schedule.rows():
