@@ -110,7 +110,11 @@ def without_guard() -> None:
         if name == "arena.cpp":
             assert GUARD in text
             assert GIVE in text
-            text = text.replace(GUARD, NO_GUARD).replace(GIVE, GIVE_DOUBLE).replace("#include <vector>", "#include <set>\n#include <vector>")
+            text = (
+                text.replace(GUARD, NO_GUARD)
+                .replace(GIVE, GIVE_DOUBLE)
+                .replace("#include <vector>", "#include <set>\n#include <vector>")
+            )
         return text
 
     Extension.source = source  # type: ignore[method-assign]

@@ -107,7 +107,7 @@ def test_what_an_op_takes_for_good_is_none_of_its_temporaries(child: Runner) -> 
 def test_requests_lie_around_what_stays_and_what_others_leave() -> None:
     """No two blocks overlap while both are there; where all that is left lies as the cycle has it, so does the rest."""
     nbytes, until = [512, 1024, 512, 2048, 512], [2, 4, TO_THE_END, 5, TO_THE_END]
-    asked = Requests([0, 5], nbytes, until, [False] * 4 + [True], [(512, 2)])
+    asked = Requests([0, 5], nbytes, until, [None] * 4 + ["optimizer_state"], [(512, 2)])
     resting, limit = ((0, 512), (5632, 1024)), 6656
     usual = place(asked, resting, limit)
     assert usual.needed <= 5632

@@ -87,14 +87,14 @@ class Placed:
         now: the number of the step's requests so far. A block from before request `since` stays. Of younger blocks,
         those go that the latest step by this plan has left; beyond these, as many of each size as the plan frees, from
         the highest address down, as what stays lies low. What others are still to allocate, as cuBLAS's workspaces in a
-        first step, is one more block that stays, on top.
+        first step, is one more block that stays, in the highest gap, where requests go that no plan has.
         """
         asked = self._requests(plan)
         made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
         going: dict[tuple[int, bool], list[int]] = defaultdict(list)  # by size, and whether the step has made it
         for own, blocks in ((False, asked.initial), (True, made)):
             for nbytes, until in blocks:
-                if until > now or not now:
+                if until >= now:  # those that go now may be there still
                     going[nbytes, own].append(until)
         last, places = self._last
         left = {(at, n): until for at, n, until in places.left} if last is plan and places is not None else {}
@@ -106,13 +106,17 @@ class Placed:
                 resting.append((offset, nbytes))
                 continue
             until = left.get((offset, nbytes), -1)
-            until = until if until in untils else max(untils)
+            until = until if until in untils else min(untils)
             untils.remove(until)
             gone.append((offset, nbytes, until))
         missing = stays(asked, plan.trace, self._others) - sum(nbytes for _, nbytes in resting)
         coming = min(max(missing, 0), self._others)
-        top = int(self._arena.stats.size) - coming
-        return (*sorted(resting), (top, coming)), tuple(sorted(gone))
+        top = int(self._arena.stats.size)
+        for offset, nbytes in sorted(resting, reverse=True):
+            if top - (offset + nbytes) >= coming:
+                break
+            top = offset
+        return (*sorted(resting), (max(top - coming, 0), coming)), tuple(sorted(gone))
 
 
 class PlacedPlans:
