@@ -69,7 +69,7 @@ def own_plan(args: argparse.Namespace, *, arena: bool) -> dict[str, Any]:
     file = plan_file.place(start, tuple(word for word in args.command if word != "--"), options, versions())
     told: dict[str, Any] = {"plan": str(file), "own": True}
     try:
-        head = plan_file.load(file).header if file.exists() else None
+        head = plan_file.load(file) if file.exists() else None
     except LiveError as why:
         note(f"{why}: planning anew")
         return told
@@ -97,7 +97,7 @@ def has_arena(args: argparse.Namespace) -> bool:
         return wants_arena(args)
     from coopsim.live import plan_file
 
-    if not plan_file.load(args.plan).header.arena:
+    if not plan_file.load(args.plan).arena:
         return False
     why = "--no-arena" if args.arena is False else no_arena()
     if why:

@@ -34,7 +34,7 @@ def found_by(args: argparse.Namespace, limit: int) -> tuple[dict[str, Any], "Fai
     """Record the script's steps, and return as `planned` does; in an arena where PyTorch's allocator does not do."""
     steps = _recorded(args, arena=wants_arena(args))
     found, failed = planned(args, steps, limit)
-    can = args.arena is None and steps.header.device == "cuda" and not no_arena()
+    can = args.arena is None and steps.device == "cuda" and not no_arena()
     if can and (why := _lacks_addresses(found, failed) or _unsteady(found)):
         note(f"{why}: planning for an arena")
         found, failed = _in_arena(args, limit) or (found, failed)
@@ -86,16 +86,16 @@ def planned(args: argparse.Namespace, steps: "PlanFile", limit: int) -> tuple[di
     """
     from coopsim.live import make, plan_file
 
-    hosting, arena = hosting_of(args), steps.header.arena
-    head = replace(steps.header, budget_bytes=limit, hosting=hosting)
-    how: dict[str, Any] = {"arena": arena, "hosting": hosting, "on_gpu": steps.header.device == "cuda"}
-    made = [make.make(signature, head.policy, limit, head.others_bytes, **how) for signature in steps.signatures]
+    hosting, arena = hosting_of(args), steps.arena
+    steps = replace(steps, budget_bytes=limit, hosting=hosting)
+    how: dict[str, Any] = {"arena": arena, "hosting": hosting, "on_gpu": steps.device == "cuda"}
+    made = [make.make(signature, steps.policy, limit, steps.others_bytes, **how) for signature in steps.signatures]
     has_plans = any(m.signature.state.schedule is not None for m in made if not m.signature.first)
     if not has_plans or any(m.least.nbytes > limit for m in made):
         return _found(args, limit, made, None, arena=arena), None
     with tempfile.TemporaryDirectory(prefix="coopsim-") as folder:
         path, replanned = str(Path(folder, "plan")), str(Path(folder, "replanned"))
-        plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
+        plan_file.save(replace(steps, signatures=[m.signature for m in made]), path)
         for _ in range(_RUNS):
             note("trying the plan")
             said = said_by(

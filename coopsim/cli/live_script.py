@@ -47,7 +47,7 @@ def script_of(args: argparse.Namespace, *, arena: bool, memory_bytes: int | None
     if told.get("plan") and not told.get("own"):
         from coopsim.live import plan_file
 
-        planned_bytes = plan_file.load(told["plan"]).header.budget_bytes  # raises before the script starts
+        planned_bytes = plan_file.load(told["plan"]).budget_bytes  # raises before the script starts
         told["plan"] = os.path.abspath(told["plan"])
     told["arena_bytes"] = _arena_bytes(told, planned_bytes) if arena else None
     told["host_memory"] = _host_memory(args)

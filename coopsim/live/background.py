@@ -1,19 +1,21 @@
 """Makes first plans in a process of its own while a program's steps go on. Knows no torch.
 
 It is started with the session, so that the planner's code is loaded, and compiled if need be, before the first
-question. Questions and answers are pickled: the pipe is nobody else's.
+question. Questions and answers are files without names, whose descriptors go by a socket, so that nobody who sends one
+has to wait. They are nobody else's, and may be unpickled.
 """
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
-from queue import SimpleQueue
+from socket import MSG_DONTWAIT, recv_fds, send_fds, socket, socketpair
+from typing import Any
 
 from coopsim.live.schedules import Search, least
 from coopsim.live.signatures import Candidate, Signature
@@ -30,7 +32,7 @@ class Background:
     def __init__(self) -> None:
         #: Questions that have no answer yet that `answers` has given, in their order, in which answers come.
         self.asked: dict[Signature, Search] = {}
-        self._pipe, theirs = Pipe()
+        self._socket, theirs = socketpair()
         with theirs:
             self._child = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-m", "coopsim.live.background", str(theirs.fileno())],
@@ -40,7 +42,7 @@ class Background:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        self._end = weakref.finalize(self, _end, self._child, os.getpid())
+        weakref.finalize(self, _end, self._child, os.getpid())
 
     @property
     def alive(self) -> bool:
@@ -49,27 +51,24 @@ class Background:
 
     def ask(self, signature: Signature, search: Search) -> None:
         """Ask for the first schedule of a signature, unless that is asked already, and return at once."""
-        if signature in self.asked:
-            return
-        self.asked[signature] = search
-        with suppress(OSError):  # it has died, and `alive` says so
-            self._pipe.send(search)
+        if signature not in self.asked:
+            self.asked[signature] = search
+            with suppress(OSError):  # it has died, and `alive` says so
+                _send(self._socket, search)
 
     def answers(self) -> Iterator[tuple[Signature, Search, Candidate | str | None]]:
         """The searches that were answered since, each once; with None for all that never will be."""
         while self.asked:
+            alive, found = self.alive, None
             try:
-                if not self._pipe.poll() and self.alive:
+                found = _receive(self._socket, MSG_DONTWAIT)
+            except BlockingIOError:
+                if alive:
                     return
-                found = self._pipe.recv()
             except (EOFError, OSError):
-                found = None
+                pass
             signature = next(iter(self.asked))
             yield signature, self.asked.pop(signature), found
-
-    def end(self) -> None:
-        """End the process."""
-        self._end()
 
 
 def _end(child: "subprocess.Popen[bytes]", owner: int) -> None:
@@ -78,25 +77,32 @@ def _end(child: "subprocess.Popen[bytes]", owner: int) -> None:
         child.wait()
 
 
-def _main(pipe: Connection) -> None:
-    """Answer what comes by the pipe, until its end: then the program is over."""
+def _send(to: socket, what: object) -> None:
+    with tempfile.TemporaryFile() as file:
+        pickle.dump(what, file)
+        file.seek(0)
+        send_fds(to, [b"."], [file.fileno()])
+
+
+def _receive(by: socket, flags: int = 0) -> Any:
+    """What the other process sends next. EOFError if that is over."""
+    _, descriptors, *_ = recv_fds(by, 1, 1, flags)
+    if not descriptors:
+        raise EOFError
+    with os.fdopen(descriptors[0], "rb") as file:
+        return pickle.load(file)  # noqa: S301 (our own process's)
+
+
+def _main(program: socket) -> None:
+    """Answer questions until there are no more: then the program is over."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the program, which ends this process as it ends
     os.nice(5)  # the program's own threads come first
-    questions: SimpleQueue[Search] = SimpleQueue()
-
-    def listen() -> None:  # also while a plan is made, so that nobody who asks has to wait
-        try:
-            while True:
-                questions.put(pipe.recv())
-        except (EOFError, OSError):
-            os._exit(0)
-
-    threading.Thread(target=listen, daemon=True).start()
     trace = synth.chain()
     Search(trace, "foresight-offline", int(least(trace).nbytes * 1.5)).first()  # loads and compiles kernels
-    while True:
-        pipe.send(questions.get().first())
+    with suppress(EOFError):
+        while True:
+            _send(program, _receive(program).first())
 
 
 if __name__ == "__main__":
-    _main(Connection(int(sys.argv[1])))
+    _main(socket(fileno=int(sys.argv[1])))

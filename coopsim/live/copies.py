@@ -147,7 +147,8 @@ Allocate = Callable[[int], torch.UntypedStorage]  #: memory of so many bytes on 
 class _OnHost:
     """A copy, in the area from `at` on. end: of the copy out.
 
-    source: what it is made of, until that is evicted.
+    source: what it is made of, until that is evicted. evicted: whether it is the value's only one. back: new memory of
+    the value, to which it is being copied, and the end of that.
     """
 
     at: int
@@ -155,6 +156,7 @@ class _OnHost:
     end: Mark
     source: torch.UntypedStorage | None
     evicted: bool = False
+    back: tuple[torch.UntypedStorage, Mark] | None = None
 
 
 class Copies:
@@ -163,17 +165,16 @@ class Copies:
     def __init__(self, area: HostArea, engines: Engines) -> None:
         self._area, self._engines = area, engines
         self._host: dict[Key, _OnHost] = {}
-        self._coming: dict[Key, tuple[torch.UntypedStorage, Mark]] = {}
         self.offloads = self.offloaded_bytes = 0
 
     def any_on_host(self) -> bool:
         """Whether a value is on the host only, or on its way back."""
-        return bool(self._coming) or any(copy.evicted for copy in self._host.values())
+        return any(copy.evicted for copy in self._host.values())
 
     def has(self, key: Key) -> bool:
         """Whether the value is on the host only, or on its way back."""
         copy = self._host.get(key)
-        return key in self._coming or (copy is not None and copy.evicted)
+        return copy is not None and copy.evicted
 
     def reads(self, storage: torch.UntypedStorage) -> bool:
         """Whether a copy out may still read the storage, whose memory must not move or go."""
@@ -196,31 +197,29 @@ class Copies:
         copy.evicted = True
         return True
 
-    def fetch(self, key: Key, allocate: Allocate) -> torch.UntypedStorage | None:
-        """Begin to copy a value that is on the host only to newly allocated memory, which is returned; else None."""
+    def fetch(self, key: Key, allocate: Allocate) -> None:
+        """Begin to copy a value to newly allocated memory, if it is on the host only, and not on its way yet."""
         copy = self._host.get(key)
-        if copy is None or not copy.evicted or key in self._coming:
-            return None
-        storage = allocate(copy.nbytes)
-        place = self._area.place(copy.at, copy.nbytes)
-        self._coming[key] = storage, self._engines.begin(BACK, bytes_of(storage), place)
-        return storage
+        if copy is not None and copy.evicted and copy.back is None:
+            storage = allocate(copy.nbytes)
+            place = self._area.place(copy.at, copy.nbytes)
+            copy.back = storage, self._engines.begin(BACK, bytes_of(storage), place)
 
     def arrive(self, key: Key) -> torch.UntypedStorage | None:
         """Let what follows wait for a value that was fetched; return its memory. None if it is not on its way.
 
         `arrived` has to follow once the value has that memory.
         """
-        if key not in self._coming:
+        copy = self._host.get(key)
+        if copy is None or copy.back is None:
             return None
-        storage, end = self._coming[key]
+        storage, end = copy.back
         self._engines.wait(BACK, end)
         return storage
 
     def arrived(self, key: Key) -> None:
-        """Forget the copy of a value that has its memory."""
-        self._coming.pop(key, None)
-        self._host[key].evicted = False
+        """Note that a value has its memory."""
+        self._host[key].evicted, self._host[key].back = False, None
 
     def wait_for_all(self) -> None:
         """Let what follows wait for all copies out, and forget those of values that were not evicted."""
@@ -235,10 +234,10 @@ class Copies:
 
     def end(self) -> None:
         """The step is over."""
-        self.wait_for_all()
-        for _, end in self._coming.values():
-            self._engines.wait(BACK, end)
-        self._coming.clear()
+        for copy in self._host.values():
+            self._wait_for(copy)
+            if copy.back is not None:
+                self._engines.wait(BACK, copy.back[1])
         self._host.clear()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from coopsim.base.text import human
-from coopsim.base.types import GRANULE, Role
+from coopsim.base.types import GRANULE
 from coopsim.cards import profiles
 from coopsim.live import plan_file
 from coopsim.live.observer import Observer
@@ -84,11 +84,6 @@ class LiveLedger(Ledger):
             self._take_off(storage)
             self.peak_bytes = peak
         return storage
-
-    def role(self, key: int) -> Role | None:
-        """The role of the storage with this `_cdata`, its address in PyTorch; None if it, or its role, is not known."""
-        held = self.held(key)
-        return held.role if held is not None else None
 
     def locate(self, untyped: torch.UntypedStorage) -> None:
         """Note that the program knows a storage's address, and may use it for as long as the storage lives."""

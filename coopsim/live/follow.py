@@ -14,35 +14,32 @@ import torch
 
 from coopsim.live.actions import Action, Kind, Recompute, Skipped
 from coopsim.live.errors import Deviation
-from coopsim.live.observed import Observed
+from coopsim.live.observed import Observed, Progress
 from coopsim.live.observer import Observer, State
+from coopsim.live.op_runner import Ran
 from coopsim.live.operands import drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.writers import is_blank
 
-#: An op as it ran: the tracked storages of its operands and of its results, and its call if that was kept.
-RanOp = tuple[list[TrackedStorage | None], list[TrackedStorage | None], Call | None]
 
-
-class Follow:
-    """Follows a plan through one step. known: the tracked storages of the step.
+class Follow(Progress):
+    """Follows a plan through one step.
 
     Either Python does so, or the compiled observer. While the observer does (`observed`), the state of tracked storages
     and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
     """
 
     def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
-        self.plan, self.rows, self.values, self._known = plan, plan.rows, values, known
+        super().__init__(plan, values, known)
+        self.rows = plan.rows
         self._observed: Observed | None = None  # hands over to the observer, if that can follow
         self.observed = False
         self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
         self.started = False  #: whether the next op has begun, after the actions before it
-        self.storages: dict[int, TrackedStorage] = {}  #: that the plan watches, by number in its trace
-        self._calls: dict[int, Call] = {}
 
     @property
     def at(self) -> int:
@@ -56,7 +53,7 @@ class Follow:
     def begin(self, observer: Observer | None) -> None:
         """Start to follow the plan, from entry `at` on: by the observer if there is one, and one stream only."""
         if observer is not None and not self.plan.several_streams:
-            self._observed = Observed(observer, self.plan, self.values, self._known, self.storages, self._calls)
+            self._observed = Observed(observer, self)
             observer.state[State.AT] = self.at
             self.state = observer.state
             self.hand_over()
@@ -104,7 +101,7 @@ class Follow:
         """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
         if self._observed is not None and self.observed:
             self._observed.observer.pin(storage)
-        elif (tracked := self._known.known(storage)) is not None:
+        elif (tracked := self.known.known(storage)) is not None:
             tracked.pinned = True
 
     def _bind(self, watched: Iterable[tuple[int, int]], found: Sequence[torch.Tensor]) -> None:
@@ -118,7 +115,7 @@ class Follow:
             storage = found[i].untyped_storage()
             tracked = self.storages.get(s)
             if tracked is None:
-                self.storages[s] = self._known.enter(TrackedStorage(storage, number=s))
+                self.storages[s] = self.known.enter(TrackedStorage(storage, number=s))
             elif tracked.ref() is not storage:
                 raise Deviation("works on other tensors")
 
@@ -129,11 +126,11 @@ class Follow:
         """
         expected = {self.storages[s] for _, s in row.look}
         for tensor in given:
-            tracked = self._known.known(tensor.untyped_storage())
+            tracked = self.known.known(tensor.untyped_storage())
             if tracked is not None and tracked not in expected and self.storages.get(tracked.number) is tracked:
                 raise Deviation("changes other tensors")
 
-    def take_over(self, before: Iterable[RanOp], *, held: bool = False) -> bool:
+    def take_over(self, before: Iterable[Ran], *, held: bool = False) -> bool:
         """Follow the plan from the middle of a step whose first ops have run without it.
 
         True if that is done; False, with nothing evicted, if they worked on other tensors than the plan has.
@@ -145,8 +142,9 @@ class Follow:
         versions: dict[int, int] = {}
         skipped, watched = Skipped(), self.plan.watched
         late, wanted = skipped.late, skipped.wanted
-        for row, (inputs, results, call) in zip(self.rows, before, strict=False):
-            for numbers, found in ((row.entry.inputs, inputs), (row.entry.results, results)):
+        for row, ran in zip(self.rows, before, strict=False):
+            call = ran.call
+            for numbers, found in ((row.entry.inputs, ran.inputs), (row.entry.results, ran.results)):
                 for storage, tracked in zip(numbers, found, strict=True):
                     if storage in watched and (tracked is None or storages.setdefault(storage, tracked) is not tracked):
                         return False
@@ -159,7 +157,7 @@ class Follow:
             if row.call and call is None and writes and not is_blank(row.func):
                 return False  # as another plan has not kept it
             if row.call and call is not None:
-                self._calls[row.entry.op] = call
+                self.calls[row.entry.op] = call
                 if is_blank(row.func):  # without the plan it is not known that all of it is written later
                     call.by_plan(self.plan, row, storages)
             self.advance()
@@ -184,11 +182,11 @@ class Follow:
                 del tracked.held[version]
         return True
 
-    def taken(self) -> Iterator[RanOp]:
+    def taken(self) -> Iterator[Ran]:
         """The ops that have run by the plan so far, in order, in the form in which another's `take_over` takes them."""
         get = self.storages.get
         for entry in (row.entry for row in self.rows[: self.at]):
-            yield [*map(get, entry.inputs)], [*map(get, entry.results)], self._calls.get(entry.op)
+            yield Ran([*map(get, entry.inputs)], [*map(get, entry.results)], self.calls.get(entry.op))
 
     def run(self, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one op, and the plan's actions before and after it; return its result.
@@ -241,7 +239,7 @@ class Follow:
             residency.streams.made(storages[s] for s in new)
         if call is not None:
             call.by_plan(self.plan, row, storages)
-            self._calls[row.entry.op] = call
+            self.calls[row.entry.op] = call
         self._hold(row.keep)
         return out
 
@@ -255,7 +253,7 @@ class Follow:
     def _act(self, action: Action | Recompute) -> None:
         storages = self.storages
         if isinstance(action, Recompute):
-            if (call := self._calls.get(action.op)) is None:
+            if (call := self.calls.get(action.op)) is None:
                 return
             self.values.materialize(call.reads)  # by plan they are there
             targets, takeovers = ([(storages[s], v) for s, v in found] for found in (action.targets, action.takeovers))
@@ -265,16 +263,23 @@ class Follow:
         tracked = storages.get(s)
         if tracked is None:
             return
-        match action.kind:
-            case Kind.EVICT:
-                self.values.residency.evict((tracked, v))
-            case Kind.DROP:
-                tracked.held.pop(v, None)
-            case Kind.OFFLOAD if self.plan.has_place(s, tracked.nbytes):
-                self.values.residency.offload((tracked, v), action.at)
-            case Kind.EVICT_OFFLOADED:
-                self.values.residency.evict_offloaded((tracked, v))
-            case Kind.FETCH:
-                self.values.fetch((tracked, v))
-            case Kind.ARRIVE:
-                self.values.residency.arrive((tracked, v))
+        if action.kind is Kind.EVICT:
+            self.values.residency.evict((tracked, v))
+        elif action.kind is Kind.DROP:
+            tracked.held.pop(v, None)
+        else:
+            self._copy(action, tracked)
+
+    def _copy(self, action: Action, tracked: TrackedStorage) -> None:
+        """To the host and back, if the program has the value, and it is where the plan has it."""
+        version, residency = action.value[1], self.values.residency
+        storage = tracked.ref() if tracked.version == version else None
+        back = action.kind in (Kind.FETCH, Kind.ARRIVE)
+        if storage is None or tracked.evicted != back or (tracked.pinned and not back):
+            return
+        found = self.copy(action.kind, action.value, action.at, storage, (tracked,))
+        if found is True:
+            residency.evict((tracked, version))
+        elif found is not False:
+            residency.arrived((tracked, version), found)
+            residency.copies.arrived(action.value)

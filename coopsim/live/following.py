@@ -1,4 +1,4 @@
-"""The states of a step that is recorded, until its signature is known (Deciding) or to its end, and of one by a plan.
+"""The states of a step that is recorded, until its signature is known or to its end, and of one by a plan.
 
 The plan's op log has an entry for each op, and a row says what to do there (plan.py). Steps that dispatch the same ops
 on the same sizes have one signature (signatures.py), which may have a plan.
@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from coopsim.live.errors import TRAP, Deviation, Outgrown
-from coopsim.live.follow import Follow, RanOp
+from coopsim.live.follow import Follow
 from coopsim.live.op_log import StepRecorder
+from coopsim.live.op_runner import Ran
 from coopsim.live.operands import Repeats, on_device, repeats
 from coopsim.live.plan import Row
 from coopsim.live.signatures import Signature
@@ -41,7 +42,7 @@ class Following(State):
         """Begin the step, whose signature is expected, or leave the plan at once."""
         self.start()
 
-    def take_over(self, before: Iterable[RanOp]) -> bool:
+    def take_over(self, before: Iterable[Ran]) -> bool:
         """Go on after ops that have run without the plan.
 
         False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
@@ -158,68 +159,43 @@ class Following(State):
         return self._follow.in_python()
 
 
-class _Recorded(State):
-    """recorder: of the ops since the step began, which runs them on demand."""
+class Recording(State):
+    """Records a step, by `recorder`, which runs its ops.
 
-    def __init__(self, context: Context, recorder: StepRecorder) -> None:
+    candidates: signatures that the step may turn out to be of, the likeliest first; empty: it is recorded to its end.
+    While there are some, it is *deciding*: once the sizes of its batch are known, and with them its signature, it goes
+    on to Following or, where that has no plan, Spilling. If it begins as none of them, it is recorded to its end, too.
+    """
+
+    def __init__(self, context: Context, recorder: StepRecorder, candidates: Sequence[Signature] = ()) -> None:
         super().__init__(context)
-        self.recorder = recorder
-
-    def pin(self, storage: torch.UntypedStorage) -> None:
-        """Keep a storage in place; no plan makes it again."""
-        super().pin(storage)
-        self.recorder.writers.located(storage)
-
-    def end(self, *, learn: bool) -> None:
-        """The step is over. learn: it went to its end, and can be planned."""
-        self.recorder.end(learn=learn)
-
-
-class Recording(_Recorded):
-    """Records a step to its end."""
+        self.recorder, self._candidates = recorder, list(candidates)
 
     def begin(self) -> None:
         """Begin to record. LiveError if the program cannot be followed."""
+        self._context.runner.keep_calls(bool(self._candidates))
         self.recorder.begin()
-        self.go_on()
+        if not self._candidates:
+            self._record()
 
-    def go_on(self) -> None:
+    def _record(self) -> None:
         """Go on to record all of the step. LiveError if the program cannot be followed."""
+        self._candidates.clear()
         self._context.room.go_without_plan()
-        self._context.runner.keeps_calls = False
+        self._context.runner.keep_calls(False)
         self.recorder.commit()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an op and record it."""
-        return self.recorder.__torch_dispatch__(func, types, args, kwargs)
-
-
-class Deciding(_Recorded):
-    """Records a step until the sizes of its batch are known, and with them its signature.
-
-    If the step begins as a known signature does, it goes on to Following or, where that has no plan, Spilling; else to
-    Recording. candidates: signatures that it may turn out to be of, the likeliest first.
-    """
-
-    def __init__(self, context: Context, recorder: StepRecorder, candidates: Sequence[Signature]) -> None:
-        super().__init__(context, recorder)
-        self._candidates = candidates
-
-    def begin(self) -> None:
-        """Begin to record."""
-        self._context.runner.keeps_calls = True
-        self.recorder.begin()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an op and record it; then decide, if that is possible."""
+        """Run an op and record it; then decide, if that is open and possible."""
         out = self.recorder.__torch_dispatch__(func, types, args, kwargs)
-        op_log = self.recorder.op_log
-        self._candidates = [signature for signature in self._candidates if signature.has(op_log[-1:], len(op_log) - 1)]
-        known = next((signature for signature in self._candidates if signature.decided <= len(op_log)), None)
-        if known is not None:
-            self._follow(known)
-        elif not self._candidates:
-            self._record()
+        if self._candidates:
+            op_log = self.recorder.op_log
+            self._candidates = [one for one in self._candidates if one.has(op_log[-1:], len(op_log) - 1)]
+            known = next((one for one in self._candidates if one.decided <= len(op_log)), None)
+            if known is not None:
+                self._follow(known)
+            elif not self._candidates:
+                self._record()
         return out
 
     def _follow(self, signature: Signature) -> None:
@@ -235,13 +211,19 @@ class Deciding(_Recorded):
         if not following.take_over(entry.ran for entry in self.recorder.op_log):
             self._record()
         else:
-            context.runner.keeps_calls = False  # what is freed with them has no place in the plan
+            context.runner.keep_calls(False)  # what is freed with them has no place in the plan
             following.start()
             self.recorder.end(learn=False)
             self._go_on(following)
 
-    def _record(self) -> None:
-        self._go_on(Recording(self._context, self.recorder)).go_on()
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Keep a storage in place; no plan makes it again."""
+        super().pin(storage)
+        self.recorder.writers.located(storage)
+
+    def end(self, *, learn: bool) -> None:
+        """The step is over. learn: it went to its end, and can be planned."""
+        self.recorder.end(learn=learn)
 
 
 def check_elements(row: Row, given: Iterable[torch.Tensor]) -> None:

@@ -6,14 +6,14 @@ a model's (docs/live-internals.md). `timed` says what an op costs, from events a
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from coopsim.base.text import human
-from coopsim.base.types import Action, CoopsimError, Lose
+from coopsim.base.types import Action, CoopsimError
 from coopsim.cards import link as links
 from coopsim.simulate import policies
 from coopsim.simulate.options import ReplayOptions
@@ -144,11 +144,6 @@ class Hosting:
     def options(self) -> ReplayOptions:
         """Options of the replay of one step."""
         return ReplayOptions(steps=1, link=self.link, host_memory=self.memory_bytes)
-
-
-def copying(policy: Policy) -> Policy:
-    """The policy, as one that may offload as well as recompute."""
-    return replace(policy, lose=Lose.EITHER)
 
 
 def check(policy: Policy | str) -> None:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from coopsim.base import budget as amounts
-from coopsim.base.types import GRANULE, Role
+from coopsim.base.types import Role
 from coopsim.live import device, plan_file
 from coopsim.live.device import LiveLedger
-from coopsim.live.following import Deciding, Recording
-from coopsim.live.ladder import StepTook
+from coopsim.live.following import Recording
 from coopsim.live.op_log import StepRecorder
-from coopsim.live.plan_file import Header, PlanFile
+from coopsim.live.plan_file import PlanFile
 from coopsim.live.planning import Planning
 from coopsim.live.signatures import KnownSignatures, PlanState, Signature
 from coopsim.live.state import Spilling
@@ -23,7 +22,6 @@ from coopsim.live.step import IN_PARTS, Step
 from coopsim.live.stored import StoredPlans
 from coopsim.record.observe import effects, roles
 from coopsim.trace import Trace
-from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 
 _MOST = 32  #: signatures that are planned for, the latest ones
@@ -67,7 +65,7 @@ class Totals:
             self.deviated = left.why
             self.deviations += not left.ran_out
         if state.planned or (left is not None and left.ran_out):
-            self.device_calls = step.device_calls
+            self.device_calls = step.took.calls
 
     def add_peaks(self, allocated: int, reserved: int) -> None:
         """Take the peaks, in bytes, of a step that had a budget into account."""
@@ -107,7 +105,7 @@ class Learner:
         if device_type == "cpu":  # where bytes are counted, and nothing is recorded first
             with effects.on(device_type):
                 roles.assign(roles.Objects.now(), self._ledger)
-        self._planning.count_others(self._stored.header.others_bytes)
+        self._planning.count_others(self._stored.file.others_bytes)
         self._known.signatures += self._stored.signatures(device_type)
         for signature in self._known.signatures:
             self._planning.follow_known(signature)
@@ -119,11 +117,11 @@ class Learner:
         Raises DoesNotFit if the budget is below what one of its ops needs.
         """
         match step.state:
-            case Recording(recorder=recorder) | Deciding(recorder=recorder):
+            case Recording(recorder=recorder):
                 self._plan(step, recorder, recorder.trace())
             case Spilling(signature=Signature() as signature, left=left) if left is not None and left.ran_out:
                 self._known.last = signature
-                self._judge(signature, step, ran_out=True)
+                self._planning.validate(signature, step.took)
             case Spilling(left=left) if left is not None:
                 self._known.deviated(decide=left.decide)
                 self._planning.expect_other_steps(self._known.signatures)
@@ -131,7 +129,7 @@ class Learner:
                 assert state.signature is not None
                 self._known.followed(state.signature)
                 if state.planned:
-                    self._judge(state.signature, step, ran_out=False)
+                    self._planning.validate(state.signature, step.took)
 
     def _plan(self, step: Step, recorder: StepRecorder, trace: Trace) -> None:
         """Plan a step that was recorded, if it is of a new signature, and uses anything on the device."""
@@ -143,9 +141,7 @@ class Learner:
             trace = replace(trace, header=dict(trace.header) | {IN_PARTS: True})
         first = _first(trace)
         why = _FIRST if first and self._plans else ""
-        signature = Signature(
-            trace, recorder.op_log, recorder.decided or 1, peak_bytes(trace, GRANULE), first, PlanState(why)
-        )
+        signature = Signature(trace, recorder.op_log, recorder.decided or 1, first, PlanState(why))
         known, planning = self._known, self._planning
         shown = any(one.state.kept or one.state.validated for one in known.signatures)
         if self._share and self._own is not None and not (first or shown):  # the program is another than it was
@@ -172,12 +168,6 @@ class Learner:
             self._share, max(signature.peak_bytes for signature in signatures) + self._planning.others
         )
         self._planning.rebudget(limit, older)
-
-    def _judge(self, signature: Signature, step: Step, *, ran_out: bool) -> None:
-        """Judge the plan of a signature by a step that followed it."""
-        allocated, reserved = step.peaks()
-        nbytes = max(allocated, reserved if step.over_cap else 0)
-        self._planning.validate(signature, StepTook(nbytes, ran_out, step.device_calls, step.retries))
 
     def save(self, path: str, command: str) -> None:
         """Write all step signatures that are known, and their plans, to a file (docs/reference/files.md).
@@ -214,19 +204,19 @@ class Learner:
         planning = self._planning
         policy = planning.policy if isinstance(planning.policy, str) else planning.policy.name
         replanned = planning.replans or any(one.state.stays for one in signatures)
-        head = Header(
+        return PlanFile(
             planning.limit or 0,
             policy,
             planning.others,
             torch.__version__,
             self._device_type,
             command,
+            signatures,
             arena=planning.placed is not None,
             hosting=planning.offloading.hosting,
             card=device.card(self._device_type),
             steady=not (replanned and any(one.state.allocating for one in signatures)),
         )
-        return PlanFile(head, signatures)
 
     @property
     def all_validated(self) -> bool:

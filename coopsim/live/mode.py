@@ -3,7 +3,6 @@
 import contextlib
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from coopsim.live import observer as observers
 from coopsim.live.errors import DoesNotFit, LiveError
 from coopsim.live.state import Context, State
 from coopsim.live.unseen import Unseen
-from coopsim.record.observe.torch_private import TorchDispatchMode, dispatch_modes, mode_stack, pop_dispatch_mode
+from coopsim.record.observe.torch_private import TorchDispatchMode, mode_stack, pop_dispatch_mode
 
 #: Marks for PyTorch's profiler, which read and make no data. A DataLoader makes some, and not at every step.
 _MARKS = {
@@ -24,11 +23,11 @@ _MARKS = {
 }
 
 
-_TRIES = 3  #: a user who goes on to press Ctrl-C means it
+_TRIES = 3  #: of an act that is interrupted; a user who goes on to press Ctrl-C means it
 
 
 class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs the ops of one step between `enter` and `exit`. state: in which the step begins."""
+    """Runs the ops of one step from `enter` to `undo`. state: in which the step begins."""
 
     def __init__(self, context: Context, state: State) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -57,32 +56,19 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._context.observer is not None:
             self._context.observer.enter(self._context.residency.device_type)
 
-    def exit(self, *, failed: bool) -> None:
-        """Let ops run as they are, and bring back what the step has evicted.
-
-        failed: the step ended with an error, so all comes back as far as there is room. It can be called again, if it
-        was interrupted.
-        """
-        with ExitStack() as exits:  # the last is done first, and each whatever is raised by another
-            exits.callback(self.unhook)
-            exits.callback(lambda: self.state.end(learn=not failed))
-            exits.callback(self.bring_all_back, failed=failed)
-            exits.callback(lambda: self.state.conclude(failed=failed))
-            exits.callback(self.undo)
-            exits.callback(lambda: self.state.stop())
-        self._reraise()
-
     def _was_raised(self, unraisable: Any) -> None:
         """Keep what was raised where nobody could catch it, in a callback of the observer or when an object went."""
-        observer = self._context.observer
-        if isinstance(unraisable.exc_value, KeyboardInterrupt) or (observer is not None and observer.owns(unraisable)):
-            self._raised = self._raised or unraisable.exc_value
+        observer, error = self._context.observer, unraisable.exc_value
+        own = observer is not None and observer.has_raised(unraisable)
+        if isinstance(error, KeyboardInterrupt) or (own and not isinstance(error, (torch.OutOfMemoryError, LiveError))):
+            self._raised = self._raised or error
             if observer is not None:
                 observer.state[observers.State.RAISED] = 1
-        else:
+        elif not own:  # where there was no room, Python goes on, and will find that itself
             self._hook(unraisable)
 
-    def _reraise(self) -> None:
+    def reraise(self) -> None:
+        """Raise what nobody could catch where it was raised."""
         raised, self._raised = self._raised, None
         if raised is not None:
             if self._context.observer is not None:
@@ -96,7 +82,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def undo(self) -> None:
         """Undo `enter`, as far as that is not done, but for the hook: Ctrl-C may yet come as an object goes."""
-        self._leave_observer()
+        observer = self._context.observer
+        if observer is not None and observer.inside:
+            observer.exit()
         while any(mode is self for mode in mode_stack()):
             try:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
@@ -112,18 +100,9 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def forget(self) -> None:
         """Leave the step in a forked process, without touching the device; nothing is restored or learned."""
-        self._leave_observer()
-        while dispatch_modes():  # none, if another thread has forked
-            if pop_dispatch_mode(None) is self:
-                break
+        self.undo()
         self.state.end(learn=False)
-        self._unseen.forget()
         self.unhook()
-
-    def _leave_observer(self) -> None:
-        observer = self._context.observer
-        if observer is not None and observer.inside:
-            observer.exit()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -136,7 +115,7 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in _MARKS:
             return func(*args, **(kwargs or {}))
         if self._raised is not None:
-            self._reraise()
+            self.reraise()
         try:
             return self.state.__torch_dispatch__(func, types, args, kwargs or {})
         except LiveError as error:
@@ -149,20 +128,30 @@ class StepMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise
 
 
-def complete(act: Callable[[], object]) -> None:
-    """Call `act`, and again if it is interrupted (KeyboardInterrupt, say), which is raised when it has come to its end.
+class Exits:
+    """What has to be done as a step ends. Each act may be repeated."""
 
-    What it has done before must not matter then. Its own errors are raised at once.
-    """
-    interrupt: BaseException | None = None
-    for _ in range(_TRIES):
-        try:
-            act()
-        except (CoopsimError, RuntimeError):
-            raise
-        except BaseException as error:
-            interrupt = error
-        else:
-            break
-    if interrupt is not None:
-        raise interrupt
+    def __init__(self) -> None:
+        self._acts: list[Callable[[], object]] = []
+
+    def add(self, *acts: Callable[[], object]) -> None:
+        """Let these be done, the last of them first, before all that were added earlier."""
+        self._acts += acts
+
+    def close(self) -> None:
+        """Do all, each to its end, whatever another raises or interrupts; then raise the first that was raised.
+
+        It can be called again, if it was interrupted itself.
+        """
+        failure, tries = None, 0
+        while self._acts:
+            try:
+                self._acts[-1]()
+            except BaseException as error:
+                failure, tries = failure or error, tries + 1
+                if not isinstance(error, (CoopsimError, RuntimeError)) and tries < _TRIES:
+                    continue
+            self._acts.pop()
+            tries = 0
+        if failure is not None:
+            raise failure

@@ -5,7 +5,7 @@ A plan is given to it as one array of numbers, which table.h reads.
 
 import ctypes
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -88,53 +88,84 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
     return [len(found), *(number for pair in found for number in pair)]
 
 
-class Observed:
-    """The part of one step that the observer follows.
+class Progress:
+    """How far a step has followed a plan: what both followers know, though not at the same time.
 
-    known: the tracked storages of the step. storages, calls: the dictionaries of the Follow object, by number of the
-    storage and of the op. All are out of date between `follow` and `fetch`.
+    known: all tracked storages of the step. storages: those that the plan watches, by number in its trace. calls: that
+    were kept, by number of the op.
     """
 
-    def __init__(
+    def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
+        self.plan, self.values, self.known = plan, values, known
+        self.storages: dict[int, TrackedStorage] = {}
+        self.calls: dict[int, Call] = {}
+
+    def copy(
         self,
-        observer: Observer,
-        plan: Plan,
-        values: Values,
-        known: TrackedStorages,
-        storages: dict[int, TrackedStorage],
-        calls: dict[int, Call],
-    ) -> None:
-        self.observer, self._plan, self._values = observer, plan, values
-        self._table = plan.table(lambda: Table(load(), plan, values.device_type))
-        self._known, self._storages, self._calls = known, storages, calls
-        self.room, self.ledger = values.room, values.residency.ledger
+        kind: int,
+        value: tuple[int, int],
+        at: int,
+        storage: torch.UntypedStorage,
+        protected: Collection[TrackedStorage] | None = None,
+    ) -> torch.UntypedStorage | bool:
+        """Do what an action says of the copies of a value on the host, where one lies from `at` on.
+
+        storage: the program's. protected: as Room.attempt takes it. Returns the memory of a value that arrives, or
+        whether one may leave.
+        """
+        residency, copies = self.values.residency, self.values.residency.copies
+        if kind == Kind.EVICT_OFFLOADED:
+            return copies.finish_offload(value)
+        if kind == Kind.ARRIVE:
+            return copies.arrive(value) or False
+        if kind == Kind.FETCH:
+            copies.fetch(value, partial(self.values.allocate, protected=protected))
+        elif self.plan.has_place(value[0], storage.nbytes()) and not residency.ledger.is_located(storage):
+            copies.offload(value, storage, at)
+        return False
+
+    def run_again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
+        """Run a call again that Python has kept, for the observer."""
+        entry, storages = self.plan.row_of[op].entry, self.storages
+        where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
+        made = where | self.values.execute(self.calls[op], where, None)
+        return [made.get(storages[s]) if s in storages else None for s in entry.results]
+
+
+class Observed:
+    """The part of one step that the observer follows: `progress` is out of date between `follow` and `fetch`."""
+
+    def __init__(self, observer: Observer, progress: Progress) -> None:
+        self.observer, self._progress, plan = observer, progress, progress.plan
+        plan.table = self._table = plan.table or Table(load(), plan, progress.values.device_type)
 
     def follow(self, at: int) -> None:
         """Hand over: the observer follows the plan from entry `at` of the op log on, with what Python knows."""
-        values = self._values
-        known = [len(self._storages)]
-        for s, tracked in self._storages.items():
+        progress = self._progress
+        known = [len(progress.storages)]
+        for s, tracked in progress.storages.items():
             storage = tracked.ref()
             known += [s, storage._cdata if storage is not None else 0, tracked.nbytes, tracked.version]
             known += [tracked.evicted, tracked.pinned, len(tracked.held)]
             for version, held in tracked.held.items():
                 known += [version, held._cdata]
-        known.append(len(self._calls))
-        for op, call in self._calls.items():
+        known.append(len(progress.calls))
+        for op, call in progress.calls.items():
             known += [op, call.kept.handle if call.kept is not None else 0]
-        self.observer.engage(self._table, at, known, self, values.room.ooms)
-        for tracked in self._storages.values():
+        self.observer.engage(self._table, at, known, progress)
+        for tracked in progress.storages.values():
             tracked.held.clear()
-        values.residency.evicted.clear()  # as the observer knows it from now on
+        progress.values.residency.evicted.clear()  # as the observer knows it from now on
 
     def fetch(self) -> None:
         """Take back: bring tracked storages and calls up to date."""
-        residency, numbers = self._values.residency, self.observer.known()
+        progress, numbers = self._progress, self.observer.known()
+        storages, evicted = progress.storages, progress.values.residency.evicted
         for _ in range(next(numbers)):
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
-            tracked = self._storages.get(s)
+            tracked = storages.get(s)
             if tracked is None:
-                tracked = self._storages[s] = self._known.enter(TrackedStorage(storage, nbytes, s))
+                tracked = storages[s] = progress.known.enter(TrackedStorage(storage, nbytes, s))
             tracked.version, tracked.made_again = next(numbers), True
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):
@@ -142,22 +173,21 @@ class Observed:
                 if held is not None:
                     tracked.held[version] = held
             if tracked.evicted and storage is not None:
-                residency.evicted[tracked.key] = tracked
+                evicted[tracked.key] = tracked
         for _ in range(next(numbers)):
             op, handle = next(numbers), next(numbers)
             if handle:
-                row = self._plan.row_of[op]
-                operands = [self._storages.get(s) for s in row.entry.inputs]
-                self._calls[op] = Call(row.func, (), {}, kept=Kept(handle), operands=operands)
-                self._calls[op].by_plan(self._plan, row, self._storages)
+                row = progress.plan.row_of[op]
+                operands = [storages.get(s) for s in row.entry.inputs]
+                progress.calls[op] = call = Call(row.func, (), {}, kept=Kept(handle), operands=operands)
+                call.by_plan(progress.plan, row, storages)
         self._stop()
 
     def end(self, *, over: bool) -> bool:
         """Stop following at the end of the step; True. False, and nothing is stopped, if Python has to `fetch` first.
 
-        It has to if something is left to restore, or if the step has left the plan.
-
-        over: whether all entries of the plan have run.
+        It has to if something is left to restore, or if the step has left the plan. over: whether all entries of the
+        plan have run.
         """
         if not over or self.observer.state[State.BROKEN] or not self.observer.complete():
             return False
@@ -165,43 +195,9 @@ class Observed:
         return True
 
     def _stop(self) -> None:
-        residency, state = self._values.residency, self.observer.state
-        residency.count(evictions=state[State.EVICTIONS], recomputes=state[State.RECOMPUTES])
+        residency, state = self._progress.values.residency, self.observer.state
+        residency.evictions += state[State.EVICTIONS]
+        residency.recomputes += state[State.RECOMPUTES]
         if residency.streams is not None:
             residency.streams.observed()
         self.observer.disengage()
-
-    # -- what the observer calls Python for ----------------------------------------------------------------------------
-
-    def again(self, op: int, operands: list[torch.UntypedStorage | None]) -> list[torch.UntypedStorage | None]:
-        """Run a call again that Python has kept."""
-        entry, storages = self._plan.row_of[op].entry, self._storages
-        where = {storages[s]: storage for s, storage in zip(entry.inputs, operands, strict=True) if storage is not None}
-        made = where | self._values.execute(self._calls[op], where, None)
-        return [made.get(storages[s]) if s in storages else None for s in entry.results]
-
-    def copy(
-        self, kind: int, s: int, v: int, at: int, storage: torch.UntypedStorage | None, give: Callable[[Any], None]
-    ) -> None:
-        """Do what an action of a plan says to copies. kind: of action; s, v: the value; at: where on the host.
-
-        storage: the program's. give: to be called with the memory of a value that arrives, or whether one may leave.
-        """
-        copies, key = self._values.residency.copies, (s, v)
-        if kind == Kind.EVICT_OFFLOADED:
-            give(copies.finish_offload(key))
-        elif kind == Kind.ARRIVE:
-            arrived = copies.arrive(key)
-            give(arrived)
-            if arrived is not None:
-                copies.arrived(key)
-        elif kind == Kind.OFFLOAD:
-            assert storage is not None
-            if self._plan.has_place(s, storage.nbytes()) and not self._values.residency.ledger.is_located(storage):
-                copies.offload(key, storage, at)
-            give(None)
-        else:
-            fetched = copies.fetch(key, partial(self._values.allocate, protected=None))
-            if fetched is not None:
-                self._values.residency.enter(fetched)
-            give(None)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from coopsim.live.errors import TRAP_TEXT, LiveError
+from coopsim.live.errors import TRAP_TEXT
 from coopsim.record.observe.extension import Extension, NoExtensionError
 from coopsim.record.observe.interpose.library import delegates
 
@@ -19,7 +19,6 @@ _SOURCES = (
     *("account.h", "calls.h", "cells.h", "follower.h", "operands.h", "storages.h", "sums.h", "table.h"),
     "observer.cpp",
 )
-_TEXT = 4000
 
 
 def _headers(include: Path) -> dict[str, str]:
@@ -75,7 +74,7 @@ class Observer:
         self._callbacks = lib.coopsim_callbacks(self._self).contents
         self.inside = False
         self._table: Any = None  # as long as the library may read it
-        self._for: Any = None  # an observed.Observed
+        self._for: Any = None  # an observed.Progress
         self._own = self._again, self._copy, self._roomy, self._foreign
         kinds: tuple[Any, ...] = _AGAIN, _COPY, _NUMBER, _NUMBER
         self._functions = [kind(own) for kind, own in zip(kinds, self._own, strict=True)]
@@ -94,14 +93,14 @@ class Observer:
         self._lib.coopsim_leave()
         self.inside = False
 
-    def engage(self, table: Any, at: int, known: list[int], observed: Any, ooms: ctypes.c_int64) -> None:
+    def engage(self, table: Any, at: int, known: list[int], progress: Any) -> None:
         """Follow a plan, by its observed.Table, from entry `at` of its op log on.
 
-        known: the state of tracked storages and calls, in observer.cpp's format. observed: what Python does for the
-        library, an observed.Observed. ooms: as Room takes it.
+        known: the state of tracked storages and calls, in observer.cpp's format. progress: an observed.Progress, which
+        does what the library calls Python for.
         """
-        self._table, self._for, self._ooms = table, observed, ooms
-        wanted = True, True, observed.room.is_capped, True
+        self._table, self._for, ooms = table, progress, progress.values.room.ooms
+        wanted = True, True, progress.values.room.is_capped, True
         self._callbacks[:] = [at if yes else None for at, yes in zip(self._addresses, wanted, strict=True)]
         numbers = (ctypes.c_int64 * len(known))(*known)
         self._lib.coopsim_engage(self._self, table.handle, ctypes.c_int64(at), numbers, ctypes.byref(ooms))
@@ -109,25 +108,21 @@ class Observer:
     # What these raise, ctypes hands to sys.unraisablehook (mode.py). They write what they answer, and return nothing.
 
     def _again(self, op: int, operands: Any, n: int, results: Any, made: Any) -> None:
-        found = self._for.again(op, [stored(operands[i]) for i in range(n)])
+        found = self._for.run_again(op, [stored(operands[i]) for i in range(n)])
         for i, storage in enumerate(found):
             results[i] = self._for_library(storage)
         made[0] = len(found)
 
     def _copy(self, kind: int, s: int, v: int, at: int, address: int, answer: Any) -> None:
-        def give(found: Any) -> None:
-            answer[0] = self._for_library(found) if isinstance(found, torch.UntypedStorage) else int(bool(found))
+        found = self._for.copy(kind, (s, v), at, stored(address))
+        answer[0] = found if isinstance(found, bool) else self._for_library(found)
+        if not isinstance(found, bool):
+            self._for.values.residency.copies.arrived((s, v))
 
-        self._for.copy(kind, s, v, at, stored(address), give)
-
-    def owns(self, unraisable: Any) -> bool:
-        """Whether a callback has raised what is in this argument of sys.unraisablehook, for the program to see.
-
-        Where there was no room, Python will find that itself.
-        """
+    def has_raised(self, unraisable: Any) -> bool:
+        """Whether a callback has raised what is in this argument of sys.unraisablehook."""
         said = unraisable.err_msg or ""
-        own = any(unraisable.object is one or repr(one) in said for one in self._own)
-        return own and not isinstance(unraisable.exc_value, (torch.OutOfMemoryError, LiveError))
+        return any(unraisable.object is one or repr(one) in said for one in self._own)
 
     def _for_library(self, storage: torch.UntypedStorage | None) -> int:
         """The address of a storage, with a reference that the library lets go of; 0 for none."""
@@ -137,12 +132,12 @@ class Observer:
         return int(storage._cdata)
 
     def _roomy(self, enter: int) -> None:
-        self._for.room.exceed(bool(enter))
+        self._for.values.room.exceed(bool(enter))
 
     def _foreign(self, address: int) -> None:
         storage = stored(address)
         if storage is not None and self._for is not None:
-            self._for.ledger.of_storage(storage)
+            self._for.values.residency.ledger.of_storage(storage)
 
     def disengage(self) -> None:
         """Stop following the plan: every op goes to the dispatch mode."""
@@ -190,12 +185,8 @@ class Kept:
         """
         lib, n = load(), len(operands)
         given = (ctypes.c_int64 * n)(*(s._cdata if s is not None else 0 for s in operands))
-        results, text = (ctypes.c_int64 * most)(), ctypes.create_string_buffer(_TEXT)
-        sizes = ctypes.c_int64(n), ctypes.c_int64(most), ctypes.c_int64(_TEXT)
-        made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1], text, sizes[2])
-        if made < 0:
-            error = torch.OutOfMemoryError if made == -2 else RuntimeError
-            raise error(text.value.decode(errors="replace"))
+        results, sizes = (ctypes.c_int64 * most)(), (ctypes.c_int64(n), ctypes.c_int64(most))
+        made = lib.coopsim_run(ctypes.c_void_p(self.handle), given, sizes[0], results, sizes[1])
         found = [stored(address) for address in results[:made]]
         for address in results[:made]:
             lib.coopsim_let_go(ctypes.c_void_p(address))

@@ -61,7 +61,7 @@ class StepRecorder(Recorder):
         self.op_log: list[Entry] = []
         self.workspaces: dict[int, int] = {}  #: bytes that each op took and gave back while it ran, by number of the op
         self._runner, self._state = runner, state
-        self._ran = Ran(None, [], [], None)  # the latest op
+        self._ran = Ran([], [], None)  # the latest op
         self.writers = Writers(runner.contents)
         self._at, self._times = 0, cast("StepTimes | None", None)  # number of the op that runs, times of all of them
         self.decided = 0  #: entries until data met a parameter, which fixes the batch's sizes; 0: not yet
@@ -113,8 +113,8 @@ class StepRecorder(Recorder):
     # -- an op -------------------------------------------------------------------------------------------------------
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._ran = self._runner.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
-        return self._ran.out
+        out, self._ran = self._runner.run(func, args, kwargs, lambda: self._timed(func, args, kwargs))
+        return out
 
     def _timed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._arena is not None:
@@ -145,9 +145,9 @@ class StepRecorder(Recorder):
         found = on_device(self.device_type, (out,))
         results = [self.ledger.of(tensor) for tensor in found]
         parameters = tuple(s.serial for s in inputs if s is not None and s.role is Role.PARAMETER)
-        ran, self._ran = self._ran, Ran(None, [], [], None)
-        mutable, theirs = func._schema.is_mutable, (ran.inputs, ran.results, ran.call)
-        entry = Entry(func, (shapes, _shapes_of(found), parameters), inputs, results, mutable=mutable, ran=theirs)
+        ran, self._ran = self._ran, Ran([], [], None)
+        shapes = shapes, _shapes_of(found), parameters
+        entry = Entry(func, shapes, inputs, results, mutable=func._schema.is_mutable, ran=ran)
         if ran.workspace:
             self.workspaces[number] = ran.workspace
         if self._logged:

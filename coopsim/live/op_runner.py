@@ -13,8 +13,6 @@ import torch
 from coopsim.live import device, refused
 from coopsim.live.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
-from coopsim.live.residency import Residency
-from coopsim.live.room import Room
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
 from coopsim.live.writers import is_blank
@@ -26,13 +24,12 @@ _SUM = torch.ops.aten.sum.default
 
 
 class Ran(NamedTuple):
-    """An op that has run, and what came of it.
+    """An op that has run.
 
-    out: its result. inputs, results: the tracked storages of its operands and results, by position. call: if it was
-    kept. workspace: bytes that it took and gave back while it ran.
+    inputs, results: the tracked storages of its operands and results, by position. call: if it was kept. workspace:
+    bytes that it took and gave back while it ran.
     """
 
-    out: Any
     inputs: list[TrackedStorage | None]
     results: list[TrackedStorage | None]
     call: Call | None
@@ -42,28 +39,23 @@ class Ran(NamedTuple):
 class OpRunner:
     """Runs ops without a plan. meter: of a GPU's allocator; None on the CPU."""
 
-    def __init__(
-        self, residency: Residency, storages: TrackedStorages, room: Room, values: Values, meter: device.Meter | None
-    ) -> None:
-        self._residency, self._storages, self._room = residency, storages, room
-        self._values, self._meter = values, meter
+    def __init__(self, values: Values, storages: TrackedStorages, meter: device.Meter | None) -> None:
+        self._values, self._storages, self._meter = values, storages, meter
+        self._residency, self._room = values.residency, values.room
         self._workspaces: dict[Any, int] = {}  # by op, the most so far
         self._now = self._before = 0  # number of ops so far; bytes allocated when the latest try of an op began
         self._keeps = False
         self._alive: list[torch.UntypedStorage] = []  # what ops have used while calls are kept
 
-    @property
-    def keeps_calls(self) -> bool:
-        """Whether calls are kept, and what they read, as a plan may want it."""
-        return self._keeps
-
-    @keeps_calls.setter
-    def keeps_calls(self, yes: bool) -> None:
+    def keep_calls(self, yes: bool) -> None:
+        """Keep calls from now on, and what they read, as a plan may want them; or no more."""
         self._keeps = yes
         self._alive.clear()
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]) -> Ran:
-        """Run an op by `execute`, with its operands restored and room made for its results."""
+    def run(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], execute: Callable[[], Any]
+    ) -> tuple[Any, Ran]:
+        """Run an op by `execute`, which gives its result, with its operands restored and room made for it."""
         residency, room, values, device_type = self._residency, self._room, self._values, self._residency.device_type
         self._now += 1
         if residency.streams is not None:
@@ -71,7 +63,7 @@ class OpRunner:
         given = (*args, *kwargs.values())
         operands = on_device(device_type, given)
         if not operands and elsewhere(device_type, given):  # a data set in the host's memory, say: not to be copied
-            return Ran(execute(), [], [], None)
+            return execute(), Ran([], [], None)
         for tensor in operands if device_type == "cpu" else ():  # where no allocator counts them
             residency.ledger.of(tensor)
         inputs = [self._storages.of_tensor(tensor) for tensor in operands]
@@ -81,9 +73,10 @@ class OpRunner:
         if residency.evicted:
             values.materialize([(t, t.version) for t in storages], protected)
         if room.limit is not None:
-            room.make(self._need(func, args, kwargs, room.limit) + self._workspaces.get(func, 0), protected)
+            needs = self._need(func, args, kwargs, operands, room.limit) + self._workspaces.get(func, 0)
+            room.make(needs, protected)
         states = drawn_before(func, args, kwargs, device_type)
-        call = self._call(func, args, kwargs, inputs, states) if self.keeps_calls else None
+        call = self._call(func, args, kwargs, inputs, states) if self._keeps else None
         if residency.streams is not None:
             residency.streams.use(storages)
         out = values.attempt(func, partial(self._metered, execute), protected, states)
@@ -95,13 +88,13 @@ class OpRunner:
         if residency.streams is not None:
             residency.streams.made(created)
         for tracked in (*storages, *created):
-            tracked.use(self._now)
+            tracked.touched = self._now
             if func._schema.name.startswith(COLLECTIVES):  # which may go on when the call has returned
                 tracked.pinned = True
         if call is not None:
             self._made(call, results, created)
         makes = call is not None and (call.writes or (created and is_blank(func)))
-        return Ran(out, inputs, results, call if makes else None, workspace)
+        return out, Ran(inputs, results, call if makes else None, workspace)
 
     def contents(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
         """Sums over a storage's bytes, to tell whether they change; () where there are none, as on the phantom GPU.
@@ -157,11 +150,12 @@ class OpRunner:
         call.mutates = list(dict.fromkeys(t for one in tensors if (t := self._storages.of_tensor(one)) is not None))
         return call
 
-    def _need(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> int:
-        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take."""
+    def _need(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[torch.Tensor], limit: int
+    ) -> int:
+        """Bytes of an op's results; 0 for views, and where there is ample room whatever they take. given: operands."""
         if changes_only(func):
             return 0
-        given = on_device(self._residency.device_type, (*args, *kwargs.values()))
         if self._room.allocated + 16 * sum(t.untyped_storage().nbytes() for t in given) + (1 << 20) < limit / 2:
             return 0
         return result_bytes(func, args, kwargs, self._residency.device_type, given)

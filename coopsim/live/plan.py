@@ -6,7 +6,7 @@ value is a version of a storage's bytes, as (number of the storage, version).
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -32,9 +32,8 @@ class Entry:
     func: the op, aten.add_ where gradients are added up in place for autograd. shapes: of its operands, of its results:
     for each tensor the sizes and then the type; last, which parameters are among the operands, None if it is not known.
     op: its number in the trace; -1 for views, and for what else the trace leaves out. stream: 0 is the device's default
-    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, what came of the op
-    (follow.RanOp); until the trace is made, the storages are objects of the ledger. In a plan file, ops and types go by
-    name.
+    stream, others in order of appearance; of what the trace has. ran: while the step is recorded, an op_runner.Ran.
+    Until there is a trace, storages are objects of the ledger. In a plan file, ops and types go by name.
     """
 
     func: Any
@@ -120,13 +119,7 @@ class Plan:
         self.watched = set(range(trace.n_storages)) if storages else self._watched()
         self.rows = self._rows(op_log)
         self.row_of = {row.entry.op: row for row in self.rows if row.call}
-        self._table: Any = None
-
-    def table(self, make: Callable[[], Any]) -> Any:
-        """The rows as the observer reads them (observed.Table), made at the first call."""
-        if self._table is None:
-            self._table = make()
-        return self._table
+        self.table: Any = None  #: the rows as the observer reads them (observed.Table), once it follows the plan
 
     def has_place(self, s: int, nbytes: int) -> bool:
         """Whether storage `s` has a place on the host in a step in which it has so many bytes, by the data perhaps."""

@@ -11,13 +11,13 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from coopsim.base import alloc_conf
 from coopsim.base.files import cache_folder, replacing
-from coopsim.base.types import GRANULE, CoopsimError
+from coopsim.base.types import CoopsimError
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Entry
@@ -25,7 +25,6 @@ from coopsim.live.signatures import Candidate, PlanState, Signature
 from coopsim.run.script import PYTHON
 from coopsim.trace import file as traces
 from coopsim.trace import schedule as schedules
-from coopsim.trace.measure import peak_bytes
 
 _MOST, _MOST_BYTES = 64, 256 << 20  #: files that are kept for other starts, the latest ones, and all together
 VERSION = 2  #: 1 had no copies to the host
@@ -34,14 +33,15 @@ _MANY = 4096  #: signatures that are read of a file, at most
 
 
 @dataclass(frozen=True)
-class Header:
-    """What the plans of a file are for. budget_bytes: 0 if the steps were only recorded.
+class PlanFile:
+    """The step signatures of a program, with their plans, and what these are for.
 
-    others_bytes: what the allocator hands out to others than the program's storages, such as cuBLAS's workspaces.
-    torch: its version. device: "cuda" or "cpu". command: the title of the program. arena: whether the steps ran in an
-    arena, and all requests of their plans have addresses. hosting: what plans may use of the host; None: they do not
-    offload. card: of the machine that the plans were kept on; "" for the CPU, and for any. steady: False if replanning
-    the plans did not end that steps take memory from the GPU or give it back.
+    budget_bytes: 0 if the steps were only recorded. others_bytes: what the allocator hands out to others than the
+    program's storages, such as cuBLAS's workspaces. torch: its version. device: "cuda" or "cpu". command: the title of
+    the program. arena: whether the steps ran in an arena, and all requests of their plans have addresses. hosting: what
+    plans may use of the host; None: they do not offload. card: of the machine that the plans were kept on; "" for the
+    CPU, and for any. steady: False if replanning the plans did not end that steps take memory from the GPU or give it
+    back.
     """
 
     budget_bytes: int
@@ -50,6 +50,7 @@ class Header:
     torch: str
     device: str
     command: str = ""
+    signatures: Sequence[Signature] = ()
     plan_version: int = VERSION
     arena: bool = False
     hosting: Hosting | None = None
@@ -57,17 +58,9 @@ class Header:
     steady: bool = True
 
 
-@dataclass(frozen=True)
-class PlanFile:
-    """The contents of a plan file."""
-
-    header: Header
-    signatures: Sequence[Signature] = field(default_factory=list)
-
-
 def save(plan: PlanFile, path: str | Path) -> None:
     """Write a plan file, whole or not at all, in place of one that is there. The same plans give the same bytes."""
-    head = asdict(plan.header) | {
+    head = asdict(replace(plan, signatures=())) | {
         "kinds": [
             {
                 "decided": k.decided,
@@ -79,6 +72,7 @@ def save(plan: PlanFile, path: str | Path) -> None:
             for k in plan.signatures
         ]
     }
+    del head["signatures"]
     with (
         tempfile.TemporaryDirectory(prefix="coopsim-") as folder,
         replacing(path) as part,
@@ -120,7 +114,7 @@ def load(path: str | Path) -> PlanFile:
                     f"{path}: plan version {head['plan_version']} is newer than this coopsim ({VERSION}); upgrade"
                 )
             signatures = [_signature(archive, i, about) for i, about in enumerate(head.pop("kinds")[:_MANY])]
-            return PlanFile(Header(**head | {"hosting": _hosting(path, head.get("hosting"))}), signatures)
+            return PlanFile(**head | {"hosting": _hosting(path, head.get("hosting"))}, signatures=signatures)
     except FileNotFoundError:
         raise LiveError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -160,7 +154,7 @@ def _signature(archive: zipfile.ZipFile, i: int, about: dict[str, Any]) -> Signa
         raise ValueError("its schedule is not of its trace")
     candidate = Candidate(about["less_bytes"], schedule) if schedule is not None else None
     state = PlanState(about["why"], candidate, stays=bool(about.get("finished")))
-    return Signature(trace, op_log, about["decided"], peak_bytes(trace, GRANULE), about["first"], state)
+    return Signature(trace, op_log, about["decided"], about["first"], state)
 
 
 def card(name: str, nbytes: int) -> str:
@@ -214,5 +208,4 @@ def _trim(folder: Path) -> None:
 
 def mark_steady(path: str | Path) -> None:
     """Let later starts follow the plans in this file as they are, as the script has failed in an arena."""
-    kept = load(path)
-    save(replace(kept, header=replace(kept.header, steady=True)), path)
+    save(replace(load(path), steady=True), path)

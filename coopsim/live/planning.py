@@ -49,6 +49,7 @@ class Planning:
         self.on_gpu = False
         self.others = 0  #: bytes that the allocator has given to others than the program's storages
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
+        self.scattered = False  #: whether steps may have left values with holes between them
         self.replans = 0  #: plans that were replanned, over all signatures
         self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
@@ -184,6 +185,16 @@ class Planning:
 
     # -- what steps show ---------------------------------------------------------------------------------------------
 
+    def lays_out(self, planned: Sequence[Signature]) -> bool:
+        """Whether a step that begins, and may go by one of these plans, first lays out anew what steps have scattered.
+
+        It is due before each step once steps by the last plan that is left ran out of memory.
+        """
+        due = bool(planned) and (self.scattered or any(one.state.ran_out for one in planned))
+        for signature in planned if due else ():
+            self.scattered, signature.state = False, replace(signature.state, laid_out=True)
+        return due
+
     def validate(self, signature: Signature, took: StepTook) -> None:
         """Judge the signature's plan by a step that followed it.
 
@@ -212,7 +223,11 @@ class Planning:
             else:
                 signature.state = replace(state, stays=True)
         else:
-            self._replan(signature, state, took, self.limit)
+            self.scattered = True
+            if self.on_gpu and not state.laid_out:
+                signature.state = replace(state, kept=0, allocating=0, retries=0)
+            else:
+                self._replan(signature, state, took, self.limit)
 
     def _keep(self, signature: Signature, state: PlanState, limit: int) -> None:
         """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
-from coopsim.live.copies import Allocate, Copies, HostArea, LateEngines
+from coopsim.live.copies import Copies, HostArea, LateEngines
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.streams import Streams
@@ -36,13 +36,6 @@ class Residency:
         self.copies = Copies(area, streams or LateEngines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
-    def count(self, *, evictions: int = 0, recomputes: int = 0, spilled: int = 0) -> None:
-        """Count what was evicted and run again, and the bytes of a value that was sent to the host."""
-        self.spills += bool(spilled)
-        self.spilled_bytes += spilled
-        self.evictions += evictions
-        self.recomputes += recomputes
-
     # -- on the device -----------------------------------------------------------------------------------------------
 
     def memory_of(self, value: Value) -> torch.UntypedStorage | None:
@@ -59,9 +52,9 @@ class Residency:
         return tracked if tracked is not None and tracked.ref() is storage else None
 
     @property
-    def left(self) -> list[TrackedStorage]:
-        """The evicted storages that the program refers to."""
-        return [tracked for tracked in self.evicted.values() if tracked.ref() is not None]
+    def left(self) -> list[Value]:
+        """The evicted values that the program refers to."""
+        return [(tracked, tracked.version) for tracked in self.evicted.values() if tracked.ref() is not None]
 
     def must_stay(self, tracked: TrackedStorage) -> bool:
         """Whether a tracked storage must not be evicted, as its address is in use.
@@ -106,40 +99,7 @@ class Residency:
             if self.streams is not None:
                 self.streams.guard(theirs, tracked)
 
-    def enter(self, storage: torch.UntypedStorage) -> None:
-        """Count a storage of ours."""
-        self.ledger.of_storage(storage)
-
     # -- on the host -------------------------------------------------------------------------------------------------
-
-    def offload(self, value: Value, at: int) -> None:
-        """Begin to copy a value to the area's bytes from `at` on, if the program has it."""
-        tracked, version = value
-        storage = tracked.ref()
-        if storage is not None and tracked.version == version and not (tracked.evicted or self.must_stay(tracked)):
-            self.copies.offload((tracked.number, version), storage, at)
-
-    def evict_offloaded(self, value: Value) -> None:
-        """Free the memory of a value once it is on the host; it stays if it is not copied, or its address is known."""
-        tracked, version = value
-        if not tracked.evicted and not tracked.pinned and self.copies.finish_offload((tracked.number, version)):
-            self.evict(value)
-
-    def fetch(self, value: Value, allocate: Allocate) -> None:
-        """Begin to fetch a value that is on the host only, to memory that `allocate` gives."""
-        tracked, version = value
-        if tracked.evicted and tracked.ref() is not None:
-            fetched = self.copies.fetch((tracked.number, version), allocate)
-            if fetched is not None:
-                self.enter(fetched)
-
-    def arrive(self, value: Value) -> None:
-        """Wait for a value that is on its way, and hand its memory to the program's storage."""
-        tracked, version = value
-        storage = self.copies.arrive((tracked.number, version))
-        if storage is not None:
-            self.arrived(value, storage)
-            self.copies.arrived((tracked.number, version))
 
     def arrived(self, value: Value, storage: torch.UntypedStorage) -> None:
         """Take over a storage to which a value was copied from the host."""
@@ -152,13 +112,6 @@ class Residency:
         self.copies.end()
         if self.streams is not None:
             self.streams.end()
-
-
-def clone(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    """As storage.clone(), which `unseen` watches."""
-    copied = torch.UntypedStorage(storage.nbytes(), device=storage.device)  # type: ignore[no-untyped-call]
-    super(torch.UntypedStorage, copied).copy_(storage)
-    return copied
 
 
 def check_storages() -> None:

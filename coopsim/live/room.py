@@ -48,8 +48,8 @@ class Room:
         spills: bool,
         ooms: c_int64,
     ) -> None:
-        self.limit, self._residency, self._meter, self._cap, self._hard = limit, residency, meter, cap, hard
-        self._spilled, self._spills, self.ooms = spilled, spills, ooms
+        self.residency, self.spilled, self.limit, self.ooms = residency, spilled, limit, ooms
+        self._meter, self._cap, self._hard, self._spills = meter, cap, hard, spills
         self._in_arena = cap if isinstance(cap, ArenaCap) else None
         self.is_capped = cap is not None and cap.holds  #: whether ops cannot exceed the budget by themselves
         self._by_plan = self._ending = False
@@ -133,11 +133,11 @@ class Room:
     @property
     def allocated(self) -> int:
         """Bytes that are allocated now."""
-        return self._meter.now() if self._meter is not None else self._residency.ledger.live_bytes
+        return self._meter.now() if self._meter is not None else self.residency.ledger.live_bytes
 
     def holds_all_and(self, nbytes: int) -> bool:
         """Whether so many bytes fit in the budget beside all values, those on the host too, with something to spare."""
-        there = self.allocated + self._spilled.nbytes
+        there = self.allocated + self.spilled.nbytes
         return self.limit is None or there + nbytes <= self.limit - self.limit // _SPARE
 
     def make(self, nbytes: int, protected: Collection[TrackedStorage]) -> None:
@@ -160,10 +160,10 @@ class Room:
 
     def _why_no_more(self, nbytes: int, protected: Collection[TrackedStorage]) -> str:
         """Why so many bytes that an op lacks cannot be had by sending values to the host."""
-        if not self._spilled.is_full(protected):
+        if not self.spilled.is_full(protected):
             return "nothing more to send to the host"
-        enough = human(self._spilled.nbytes + nbytes)
-        return f"--host-memory of {human(self._spilled.most_bytes or 0)} full: for this op {enough} would have sufficed"
+        enough = human(self.spilled.nbytes + nbytes)
+        return f"--host-memory of {human(self.spilled.most_bytes or 0)} full: for this op {enough} would have sufficed"
 
     def short(self, protected: Collection[TrackedStorage] | None, tries: int) -> bool:
         """Make room after an op ran out of memory: send values, or raise the cap. False if neither can be done.
@@ -195,7 +195,7 @@ class Room:
 
     def _sending(self) -> Spilled | None:
         """What sends values to the host; None where nothing may be sent now."""
-        return self._spilled if self._spills and not (self._by_plan or self._ending) else None
+        return self.spilled if self._spills and not (self._by_plan or self._ending) else None
 
     @property
     def _tolerated(self) -> int:

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from coopsim.base.text import human
-from coopsim.base.types import CoopsimError, InPlace, Outcome, Pinning, Role
-from coopsim.live.host import Hosting, copying, step_time
+from coopsim.base.types import CoopsimError, InPlace, Lose, Outcome, Pinning, Role
+from coopsim.live.host import Hosting, step_time
 from coopsim.live.plan import HOLD
 from coopsim.live.signatures import Candidate
 from coopsim.simulate import allocators, metrics, policies
@@ -139,7 +139,8 @@ def _planned(request: PlanRequest) -> list[Schedule]:
 
 def _copying(request: PlanRequest, hosting: Hosting) -> Schedule:
     """A plan without addresses, and with copies to the host of what ops make."""
-    return follow(replace(request, addresses=False, options=hosting.options, policy=copying(request.policy)))
+    policy = replace(request.policy, lose=Lose.EITHER)
+    return follow(replace(request, addresses=False, options=hosting.options, policy=policy))
 
 
 def _cost(schedule: Schedule) -> float:

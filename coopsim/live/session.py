@@ -77,7 +77,7 @@ class TrainingSession:
         if stored is not None:
             limit = stored.limit(limit, share=self._is_share)
             policy = stored.policy(policy)
-            offload = offload or stored.header.hosting
+            offload = offload or stored.file.hosting
         self._asked_type, self._device_type = device_type, ""
         self._arena, self.no_arena = arena, no_arena
         self._tries, self._stepped = tries, stepped
@@ -102,7 +102,6 @@ class TrainingSession:
         self._ended: Step | None = None  # the latest, where something of it found no room to come back
         self._failure: LiveError | None = None
         self._by_plan = True  # the latest step, if there was one
-        self._spilled = False  # a step without a plan has sent values to the host since they were laid out
         _forget_in_forks(weakref.ref(self))
 
     # -- a step ------------------------------------------------------------------------------------------------------
@@ -120,10 +119,8 @@ class TrainingSession:
         candidates = self.known.candidates(first_step=not self.totals.steps) if self._plans else []
         hard = not self._is_share and not self._tries
         expected = self.known.expected
-        planned = [one.state for one in (candidates if expected is None else [expected]) if one.plan is not None]
-        trims = bool(planned) and not self._by_plan
-        lays_out = (trims and self._spilled) or any(state.ran_out for state in planned)
-        self._spilled &= not lays_out
+        planned = [one for one in (candidates if expected is None else [expected]) if one.plan is not None]
+        trims, lays_out = bool(planned) and not self._by_plan, self.planning.lays_out(planned)
         start = Start(expected, candidates, self.known.signatures, hard=hard, trims=trims, lays_out=lays_out)
         self._running = step = Step(
             self._device_type, self.ledger, self.planning, self._arena, start, watcher, self._lists, self._streams
@@ -163,7 +160,7 @@ class TrainingSession:
 
     def _count(self, step: Step, peaks: tuple[int, int] | None, *, failed: bool) -> None:
         self.totals.add(step, failed=failed)
-        self._spilled |= not step.state.planned and step.residency.spills > 0
+        self.planning.scattered |= not step.state.planned and step.residency.spills > 0
         state = step.state
         known = state.planned or (isinstance(state, Spilling) and state.left is None)  # the share is of such steps, too
         if self.limit is not None and (known or not self._is_share):

@@ -7,9 +7,12 @@ a plan leaves of the budget.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from coopsim.base.types import GRANULE
 from coopsim.live.plan import Entry, Plan
 from coopsim.trace import Trace
+from coopsim.trace.measure import peak_bytes
 from coopsim.trace.schedule import Schedule
 
 _STABLE = 2  #: successive steps of one signature after which the next one is assumed to be of it from its start
@@ -54,10 +57,10 @@ class PlanState:
     candidate: without a plan, a schedule of a plan file, or for another start. validated: enough steps have kept to the
     budget by the plan. stays: no other is left to try, whatever steps take; or steps ran out of memory by all.
 
-    tried: plans that did not do well. kept: steps that kept to the budget and were steady, one after the other.
-    allocating: steps since then that took memory from the device or gave it back, or exceeded the budget for good.
-    retries: how often all of these gave back the allocator's cache. ran_out: steps by a plan that stays that ran out of
-    memory, the first of all and those up to the latest, one after the other.
+    laid_out: memory was laid out anew for the plan. tried: plans that did not do well. kept: steps that kept to the
+    budget and were steady, one after the other. allocating: steps since then that took memory from the device or gave
+    it back, or exceeded the budget for good. retries: how often all of these gave back the allocator's cache. ran_out:
+    steps by a plan that stays that ran out of memory, the first of all and those up to the latest, one after the other.
     """
 
     why: str = ""
@@ -65,6 +68,7 @@ class PlanState:
     plan: Plan | None = None
     stays: bool = False
     validated: bool = False
+    laid_out: bool = False
     tried: tuple[Failure, ...] = ()
     kept: int = 0
     allocating: int = 0
@@ -88,26 +92,28 @@ class PlanState:
 
     def allocate(self, retries: int, *, ran_out: bool) -> "PlanState":
         """A step took memory from the device or gave it back, or exceeded the budget where no other plan is sought."""
-        allocating, retries = self.allocating + 1, self.retries + retries
-        ran_out_of = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
-        return replace(self, kept=0, allocating=allocating, retries=retries, ran_out=ran_out_of)
+        ran = self.ran_out + 1 if ran_out else min(self.ran_out, 1)
+        return replace(self, kept=0, allocating=self.allocating + 1, retries=self.retries + retries, ran_out=ran)
 
 
 @dataclass(eq=False)
 class Signature:
     """A recorded step, which stands for all steps that dispatch the same ops on the same sizes.
 
-    decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature.
-    peak_bytes: of the step without eviction. first: whether it makes the optimizer's state, as only a program's first
-    step does.
+    decided: number of the op log's entries after which the sizes of the batch are known, and thus the signature. first:
+    whether it makes the optimizer's state, as only a program's first step does.
     """
 
     trace: Trace
     op_log: Sequence[Entry]
     decided: int
-    peak_bytes: int
     first: bool = False
     state: PlanState = PlanState()
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Of the step without eviction."""
+        return peak_bytes(self.trace, GRANULE)
 
     @property
     def plan(self) -> Plan | None:

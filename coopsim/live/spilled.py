@@ -85,13 +85,13 @@ class Spilled:
         if value[1] in value[0].held:
             self._ours.add(value)
         self._residency.evict(value)
-        self._residency.count(spilled=nbytes)
+        self._residency.spills += 1
+        self._residency.spilled_bytes += nbytes
         return nbytes
 
     def fetch(self, value: Value, allocate: Allocate) -> None:
         """Copy a value back, to memory that `allocate` gives."""
         storage = allocate(value[0].nbytes)
-        self._residency.enter(storage)
         with DisableTorchDispatch():
             bytes_of(storage).copy_(bytes_of(self._copies[value]))
         self._residency.arrived(value, storage)

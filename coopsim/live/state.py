@@ -140,12 +140,12 @@ class Spilling(State):
         """Go on without a plan; what one has evicted until now is made again."""
         context = self._context
         context.room.go_without_plan()
-        context.runner.keeps_calls = False
+        context.runner.keep_calls(False)
         context.values.leave_plan()
         context.storages.let_go()
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an op, with its operands brought back and room made for its results."""
-        out = self._context.runner.run(func, args, kwargs, lambda: func(*args, **kwargs)).out
+        out = self._context.runner.run(func, args, kwargs, lambda: func(*args, **kwargs))[0]
         self._count(out)
         return out

@@ -9,7 +9,6 @@ takes shorter lists as well. Each tensor is updated by itself, so its bits do no
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from ctypes import c_int64
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +22,9 @@ from coopsim.live.arena.library import Arena
 from coopsim.live.cap import AllocatorCap, CachingCap
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import LiveError
-from coopsim.live.following import Deciding, Following, Recording
-from coopsim.live.mode import StepMode, complete
+from coopsim.live.following import Following, Recording
+from coopsim.live.ladder import StepTook
+from coopsim.live.mode import Exits, StepMode
 from coopsim.live.observer import Observer
 from coopsim.live.op_log import StepRecorder
 from coopsim.live.op_runner import OpRunner
@@ -105,8 +105,8 @@ class Start:
 
     candidates: signatures that it may turn out to be of, then; empty: it is recorded. signatures: all that are known.
     hard: fail rather than exceed the budget. trims: the step before had no plan, and this one may have: give back the
-    memory that the allocator caches, whose blocks lie as that step needed them. lays_out: so does what steps without a
-    plan have left; lay it out anew for a new plan.
+    memory that the allocator caches, whose blocks lie as that step needed them. lays_out: lay out anew what steps have
+    scattered (Planning.lays_out).
     """
 
     expected: Signature | None
@@ -142,7 +142,7 @@ class Step:
         self._cap: AllocatorCap | None = None
         self.entered = False  #: whether there is something of it
         self.in_parts = False  #: whether optimizers have updated their tensors in parts
-        self._exits = ExitStack()  # each undoes what is put in place after it was entered here
+        self._exits = Exits()  # each undoes what is put in place after it was added
 
     def begin(self) -> None:
         """Put everything in place, and begin in the first state; `end` has to follow, also if this raises.
@@ -152,14 +152,16 @@ class Step:
         device_type, ledger, planning, start = self._device_type, self._ledger, self._planning, self._start
         exits = self._exits
         self._cap = self._new_cap(exits)
-        exits.enter_context(effects.on(device_type))
+        noted = effects.on(device_type)
+        noted.__enter__()
+        exits.add(lambda: noted.__exit__(None, None, None))
         ledger.count_peak()
         if planning.limit is not None:
-            exits.callback(complete, self._lists.forget)
+            exits.add(self._lists.forget)
             self._lists.watch(self._decide_parts)
             if device_type == "cuda" and self._arena is None:
                 ooms = device.ooms()
-                exits.callback(complete, partial(setattr, ooms, "raises", False))
+                exits.add(partial(setattr, ooms, "raises", False))
                 ooms.raises = True
         if self._streams is not None:
             self._streams.begin_step()
@@ -170,7 +172,7 @@ class Step:
         #: Of a GPU's allocator, and of what is there once the cap is set.
         self.meter = device.Meter() if device_type == "cuda" else None
         if self.meter is not None:
-            exits.callback(complete, self.meter.stop)
+            exits.add(self.meter.stop)
         spilled = Spilled(residency, storages, _SMALL * (planning.limit or 0), planning.offloading.most_spilled)
         room = Room(
             residency,
@@ -182,20 +184,20 @@ class Step:
             spills=device_type in _SPILLS,
             ooms=self._ooms(),
         )
-        values = Values(residency, room, spilled)
-        runner = OpRunner(residency, storages, room, values, self.meter)
+        values = Values(room)
+        runner = OpRunner(values, storages, self.meter)
         self._context = Context(
             residency, storages, room, values, runner, start.signatures, self._observer, planning.placed
         )
-        self._mode = StepMode(self._context, self._first_state(start))
+        self._mode = mode = StepMode(self._context, self._first_state(start))
         self.entered = True
-        exits.callback(complete, self._mode.unhook)
-        exits.callback(complete, self._mode.undo)
-        exits.callback(complete, lambda: self._mode.exit(failed=self._failed))
+        exits.add(mode.reraise, mode.unhook, lambda: mode.state.end(learn=not self._failed))
+        exits.add(lambda: mode.bring_all_back(failed=self._failed), lambda: mode.state.conclude(failed=self._failed))
+        exits.add(mode.undo, lambda: mode.state.stop())
         if start.lays_out and isinstance(self._cap, CachingCap):
             spilled.lay_out(self._cap.empty, values.allocate)
-        self._mode.enter()
-        self._mode.state.begin()
+        mode.enter()
+        mode.state.begin()
 
     def end(self, error: BaseException | None) -> None:
         """End the step. error: what was raised in it."""
@@ -235,19 +237,13 @@ class Step:
         return self._context.residency
 
     @property
-    def over_cap(self) -> bool:
-        """Whether the allocator had to take more than the budget."""
-        return self._context.room.over_cap
-
-    @property
-    def device_calls(self) -> int:
-        """How often the allocator has taken memory from a GPU or given it back."""
-        return self.meter.calls() if self.meter is not None else 0
-
-    @property
-    def retries(self) -> int:
-        """How often it has given back its cache to go on."""
-        return self.meter.retries() if self.meter is not None else 0
+    def took(self) -> StepTook:
+        """What it took of the device; of reserved bytes only those above the budget count."""
+        allocated, reserved = self.peaks()
+        left = self.state.left if isinstance(self.state, Spilling) else None
+        calls, retries = (self.meter.calls(), self.meter.retries()) if self.meter is not None else (0, 0)
+        nbytes = max(allocated, reserved) if self._context.room.over_cap else allocated
+        return StepTook(nbytes, left is not None and left.ran_out, calls, retries)
 
     def peaks(self) -> tuple[int, int]:
         """The largest numbers of bytes allocated and reserved in the step so far; on the CPU, 0 reserved."""
@@ -266,11 +262,11 @@ class Step:
         self.in_parts = lists.without_plan
         return self.in_parts
 
-    def _new_cap(self, exits: ExitStack) -> AllocatorCap | None:
+    def _new_cap(self, exits: Exits) -> AllocatorCap | None:
         placed, limit = self._planning.placed, self._planning.limit
         cap: AllocatorCap | None = None
         if self._arena is not None:
-            exits.callback(complete, self._arena.end)
+            exits.add(self._arena.end)
         if self._arena is not None and placed is not None:
             self._arena.begin()
             placed.begin()
@@ -278,7 +274,7 @@ class Step:
         elif self._device_type == "cuda" and limit is not None:
             cap = CachingCap(limit, trims=self._start.trims)
         if cap is not None:
-            exits.callback(complete, cap.end)
+            exits.add(cap.end)
         return cap
 
     def _ooms(self) -> c_int64:
@@ -297,4 +293,4 @@ class Step:
             self._arena,
             context.placed.expect(first) if context.placed is not None and first is not None and first.plan else None,
         )
-        return Deciding(context, recorder, start.candidates) if start.candidates else Recording(context, recorder)
+        return Recording(context, recorder, start.candidates)

@@ -4,7 +4,6 @@
 signature is a recorded step that stands for all that dispatch the same ops on the same sizes (signatures.py).
 """
 
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,13 +15,13 @@ from coopsim.live import device as devices
 from coopsim.live import plan_file
 from coopsim.live.errors import LiveError
 from coopsim.live.plan import Entry
-from coopsim.live.plan_file import Header
+from coopsim.live.plan_file import PlanFile
 from coopsim.live.signatures import Signature
 from coopsim.record.observe.torch_private import OpOverload
 from coopsim.simulate.policies import Policy
 
 _DEFAULT = "foresight-offline"
-_NO_FILE = Header(0, "", 0, "", "")
+_NO_FILE = PlanFile(0, "", 0, "", "")
 
 
 class StoredPlans:
@@ -35,21 +34,20 @@ class StoredPlans:
 
     def __init__(self, path: str, *, own: bool = False, arena: bool = False) -> None:
         self.path, self.own = path, own
-        self._signatures: Sequence[Signature] = []
-        self.header = _NO_FILE
+        self.file = _NO_FILE
         with suppress(LiveError) if own else nullcontext():
             file = plan_file.load(path)
-            if not file.header.budget_bytes:
+            if not file.budget_bytes:
                 raise LiveError(f"{path} has steps that were recorded, and no plan")
-            if not own or file.header.arena == arena:
-                self.header, self._signatures = file.header, file.signatures
+            if not own or file.arena == arena:
+                self.file = file
 
     def limit(self, asked: int | None, *, share: bool) -> int | None:
         """The budget in bytes: `asked`; if None, the plan's. LiveError for a share, or less than the plan's.
 
         If own, it is the plan's, also for a share.
         """
-        planned = self.header.budget_bytes
+        planned = self.file.budget_bytes
         if self.own:
             return planned or asked
         if share or (asked is not None and asked < planned):
@@ -59,7 +57,7 @@ class StoredPlans:
 
     def policy(self, asked: Policy | str) -> Policy | str:
         """The plan's policy, which plans steps of new signatures, too. LiveError if another was asked for."""
-        planned = self.header.policy
+        planned = self.file.policy
         if planned and asked not in (_DEFAULT, planned):
             raise LiveError(f"{self.path} is a plan by {planned}; leave --policy out")
         return planned or asked
@@ -71,11 +69,11 @@ class StoredPlans:
         """
         found: list[Signature] = []
         with suppress(LiveError) if self.own else nullcontext():
-            if device != self.header.device:
-                raise LiveError(f"{self.path} is a plan for {self.header.device}, and this program is on {device}")
-            if self.own and self.header.card != devices.card(device):
-                raise LiveError(f"{self.path} is a plan for {self.header.card}")
-            found += [self._here(signature) for signature in self._signatures]
+            if device != self.file.device:
+                raise LiveError(f"{self.path} is a plan for {self.file.device}, and this program is on {device}")
+            if self.own and self.file.card != devices.card(device):
+                raise LiveError(f"{self.path} is a plan for {self.file.card}")
+            found += [self._here(signature) for signature in self.file.signatures]
         return found
 
     def _here(self, signature: Signature) -> Signature:

@@ -4,7 +4,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -18,47 +18,38 @@ from coopsim.live.settings import Settings
 from coopsim.record.observe.torch_private import set_conjugate, set_negative
 
 
+@dataclass(slots=True, eq=False)
 class TrackedStorage:
     """A storage of the program. An op that changes its bytes in place makes its next version.
 
-    evicted: whether its memory was evicted. held: by version, a storage with the bytes of it: a copy of ours, or the
-    program's own, referenced for longer than the program does. makers: by version, the call that made it. made_again:
-    whether its memory may come from an op that was run again, or from a copy, in this step or an earlier one. number:
-    of the storage in the plan's trace, -1 without a plan. pinned: whether the program knows its address, so that it
-    must not move. streams: the CUDA streams of the ops that used it, where there are several. touched: when it was used
-    last, as a number of ops since the step began.
+    storage: None if it does not exist any more; then `nbytes` is its size in bytes. number: of the storage in the
+    plan's trace, -1 without a plan. evicted: whether its memory was evicted. held: by version, a storage with the bytes
+    of it: a copy of ours, or the program's own, referenced for longer than the program does. makers: by version, the
+    call that made it. made_again: whether its memory may come from an op that was run again, or from a copy, in this
+    step or an earlier one. pinned: whether the program knows its address, so that it must not move. touched: when it
+    was used last, as a number of ops since the step began. streams: the CUDA streams of the ops that used it, where
+    there are several.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "evicted",
-        "held",
-        "key",
-        "made_again",
-        "makers",
-        "nbytes",
-        "number",
-        "pinned",
-        "ref",
-        "streams",
-        "touched",
-        "version",
-    )
+    storage: InitVar[torch.UntypedStorage | None]
+    nbytes: int = 0
+    number: int = -1
+    version: int = 0
+    evicted: bool = False
+    held: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    makers: "dict[int, Call]" = field(default_factory=dict)
+    made_again: bool = True
+    pinned: bool = False
+    touched: int = 0
+    streams: set[Any] = field(default_factory=set)
+    ref: Callable[[], torch.UntypedStorage | None] = field(init=False)
+    key: int = field(init=False)  #: of the storage, for as long as it lives
 
-    def __init__(self, storage: torch.UntypedStorage | None, nbytes: int = 0, number: int = -1) -> None:
-        """storage: None if it does not exist any more; then `nbytes` is its size in bytes."""
-        self.ref: Callable[[], torch.UntypedStorage | None] = _gone if storage is None else reference(storage)
-        self.key: int = storage._cdata if storage is not None else 0  #: of the storage, for as long as it lives
-        self.nbytes: int = storage.nbytes() if storage is not None else nbytes
-        self.number = number
-        self.version = 0
-        self.evicted = False
-        self.held: dict[int, torch.UntypedStorage] = {}
-        self.makers: dict[int, Call] = {}
-        self.made_again = True
-        self.pinned = False
-        self.touched = 0
-        self.streams: set[Any] = set()
+    def __post_init__(self, storage: torch.UntypedStorage | None) -> None:
+        if storage is None:
+            self.ref, self.key = _gone, 0
+        else:
+            self.ref, self.key, self.nbytes = reference(storage), storage._cdata, storage.nbytes()
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -68,10 +59,6 @@ class TrackedStorage:
             yield
         finally:
             self.pinned = pinned
-
-    def use(self, now: int) -> None:
-        """Note that an op uses it at this time, as a number of ops since the step began."""
-        self.touched = max(self.touched, now)
 
 
 def _gone() -> None:

@@ -12,11 +12,11 @@ from coopsim.live import refused
 from coopsim.live.state import Context, State
 from coopsim.record.observe.torch_private import TorchDispatchMode
 
-_READS = ("numpy", "data_ptr", "__dlpack__")
-_ADDRESS, _COPIES = "data_ptr", ("copy_", "_write_file")  # of storages
-_SAVED = "saved_tensors"
+_READS, _DLPACK = ("numpy", "data_ptr", "__dlpack__"), ("to_dlpack",)
+_ADDRESS, _COPIES = ("data_ptr",), ("copy_", "_write_file")  # of storages
+_SAVED = ("saved_tensors",)
 _GRAPHS = ("capture_begin", "replay")
-_PREPARED = "prepare_for_backward"  # of a reducer
+_PREPARED = ("prepare_for_backward",)  # of a reducer
 
 
 class Unseen:
@@ -33,20 +33,22 @@ class Unseen:
 
     def watch(self) -> None:
         """Replace the methods that give access to bytes, in this process, until `forget`."""
-        for name in _READS:
-            self._replace(torch.Tensor, name, self._reading(getattr(torch.Tensor, name)))
-        to_dlpack = self._reading(torch.utils.dlpack.to_dlpack)  # type: ignore[attr-defined]
-        for module in (torch, torch.utils.dlpack):
-            self._replace(module, "to_dlpack", to_dlpack)
-        self._replace(torch.UntypedStorage, _ADDRESS, self._address(torch.UntypedStorage.data_ptr))
-        for name in _COPIES:
-            self._replace(torch.UntypedStorage, name, self._copying(getattr(torch.UntypedStorage, name)))
-        self._replace(torch.autograd.function.BackwardCFunction, _SAVED, property(self._unpack))
+        ways: list[tuple[Any, tuple[str, ...], Callable[[Any], Any]]] = [
+            (torch.Tensor, _READS, self._reading),
+            (torch, _DLPACK, self._reading),
+            (torch.utils.dlpack, _DLPACK, self._reading),
+            (torch.UntypedStorage, _ADDRESS, self._address),
+            (torch.UntypedStorage, _COPIES, self._copying),
+            (torch.autograd.function.BackwardCFunction, _SAVED, lambda _: property(self._unpack)),
+            (torch.cuda.CUDAGraph, _GRAPHS, lambda _: lambda *_, **__: refused.graphs()),
+        ]
         if torch.distributed.is_available():
-            reducer = torch.distributed.Reducer  # type: ignore[attr-defined]
-            self._replace(reducer, _PREPARED, self._preparing(getattr(reducer, _PREPARED)))
-        for name in _GRAPHS:
-            self._replace(torch.cuda.CUDAGraph, name, lambda *_, **__: refused.graphs())
+            ways.append((torch.distributed.Reducer, _PREPARED, self._preparing))  # type: ignore[attr-defined]
+        for owner, names, stand_in in ways:
+            for name in names:
+                own = owner.__dict__.get(name)
+                self._before.append((owner, name, own))
+                setattr(owner, name, stand_in(getattr(owner, name)))
 
     def forget(self) -> None:
         """Restore the methods that `watch` has replaced; does nothing if there are none."""
@@ -57,10 +59,6 @@ class Unseen:
             elif name in vars(owner):
                 delattr(owner, name)  # it was inherited
             self._before.pop()
-
-    def _replace(self, owner: Any, name: str, by: Any) -> None:
-        self._before.append((owner, name, owner.__dict__.get(name)))
-        setattr(owner, name, by)
 
     # -- what stands in for the methods ------------------------------------------------------------------------------
 
@@ -108,7 +106,7 @@ class Unseen:
         return prepare
 
     def _unpack(self, node: Any) -> Any:
-        tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), _SAVED)
+        tensors = getattr(super(torch.autograd.function.BackwardCFunction, node), *_SAVED)
         for tensor in tensors:
             if tensor is not None:
                 self._bring_back(tensor)

@@ -11,23 +11,22 @@ from functools import partial
 import torch
 
 from coopsim.live import settings
+from coopsim.live.copies import bytes_of
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
-from coopsim.live.residency import Residency, clone
 from coopsim.live.room import Room
-from coopsim.live.spilled import Spilled
 from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
-_CLONE, _EMPTY = torch.ops.aten.clone.default, torch.ops.aten.empty.memory_format
+_EMPTY = torch.ops.aten.empty.memory_format
 
 
 class Values:
     """Brings the values of one step to the device. attempt: the room's."""
 
-    def __init__(self, residency: Residency, room: Room, spilled: Spilled) -> None:
-        self.device_type, self.residency, self.room, self.spilled = residency.device_type, residency, room, spilled
-        self.attempt = room.attempt
+    def __init__(self, room: Room) -> None:
+        self.room, self.residency, self.spilled, self.attempt = room, room.residency, room.spilled, room.attempt
+        self.device_type = room.residency.device_type
         self._usual = settings.now()  # of the step's beginning
 
     def materialize(self, wanted: Iterable[Value], protected: Collection[TrackedStorage] = ()) -> None:
@@ -60,8 +59,11 @@ class Values:
         if self.spilled.has(value):
             self.spilled.fetch(value, partial(self.allocate, protected=protected))
         else:
-            self.fetch(value, protected)
-            self.residency.arrive(value)
+            key, copies = (value[0].number, value[1]), self.residency.copies
+            copies.fetch(key, partial(self.allocate, protected={*protected, value[0]}))
+            if (storage := copies.arrive(key)) is not None:
+                self.residency.arrived(value, storage)
+                copies.arrived(key)
 
     def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
         """Run calls again, in this order, and let go of what only they read."""
@@ -90,8 +92,7 @@ class Values:
         But for what nothing in the plan makes any more, as the recorded step did not use it again. The caller may drop
         calls and held values then.
         """
-        evicted = [(tracked, tracked.version) for tracked in self.residency.left]
-        makeable = [value for value in evicted if calls_for([value], self._is_there)]
+        makeable = [value for value in self.residency.left if calls_for([value], self._is_there)]
         calls = calls_for(makeable, self._is_there)
         if calls:
             self._run_all(calls, set(makeable), ())
@@ -130,7 +131,7 @@ class Values:
             self.residency.streams.after_again(where.values())
         for value in (*targets, *(t for t in takeovers if t not in targets)):
             self.residency.assign(value, made[value[0]])
-        self.residency.count(recomputes=1)
+        self.residency.recomputes += 1
 
     def execute(
         self,
@@ -157,7 +158,7 @@ class Values:
         for tracked, storage in zip(call.results, results, strict=True):
             if tracked is not None and tracked not in where and storage is not None:
                 found[tracked] = storage
-                self.residency.enter(storage)
+                self.residency.ledger.of_storage(storage)
         return found
 
     def _execute_own(
@@ -184,9 +185,9 @@ class Values:
 
     def copy(self, storage: torch.UntypedStorage, protected: Collection[TrackedStorage] = ()) -> torch.UntypedStorage:
         """A new storage with a copy of the bytes of another. protected: storages that must not be evicted for that."""
+        copied = self.allocate(storage.nbytes(), protected)
         with DisableTorchDispatch():
-            copied: torch.UntypedStorage = self.attempt(_CLONE, partial(clone, storage), protected)
-        self.residency.enter(copied)
+            bytes_of(copied).copy_(bytes_of(storage))
         return copied
 
     def allocate(self, nbytes: int, protected: Collection[TrackedStorage] | None = ()) -> torch.UntypedStorage:
@@ -194,11 +195,8 @@ class Values:
         with DisableTorchDispatch():
             make = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.device_type)
             found: torch.UntypedStorage = self.attempt(_EMPTY, make, protected).untyped_storage()
+        self.residency.ledger.of_storage(found)
         return found
-
-    def fetch(self, value: Value, protected: Collection[TrackedStorage] = ()) -> None:
-        """Begin to fetch a value that is on the host only. protected: storages that must not be evicted for that."""
-        self.residency.fetch(value, partial(self.allocate, protected={*protected, value[0]}))
 
     def finish(self) -> None:
         """At the end of the step, bring back every evicted value that the program still refers to.
@@ -207,8 +205,7 @@ class Values:
         drop calls and held values then.
         """
         self.room.end()
-        residency = self.residency
-        evicted = [(tracked, tracked.version) for tracked in residency.left]
+        residency, evicted = self.residency, self.residency.left
         try:
             self.materialize(evicted)
         except (LiveError, torch.OutOfMemoryError):

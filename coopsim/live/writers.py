@@ -7,6 +7,7 @@ on other threads go past the mode that sees them here.
 import math
 import weakref
 from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,9 +29,18 @@ _OVERWRITES = {
 _UNSUSPECTED = (Role.PARAMETER, Role.GRADIENT, Role.OPTIMIZER_STATE)
 
 
-_Found = tuple[Callable[[], torch.UntypedStorage | None], tuple[int, ...]]  #: a storage while it lives, and contents
-#: A storage and the latest of its tensors, while they live, and how often ops have changed it in place.
-_Version = tuple[Callable[[], torch.UntypedStorage | None], Callable[[], torch.Tensor | None], int]
+@dataclass(slots=True)
+class _Use:
+    """What was found of a storage at its latest use.
+
+    contents: None if nobody looked. latest: of its tensors, while that lives. version: how often ops have changed it in
+    place; -1: not known.
+    """
+
+    alive: Callable[[], torch.UntypedStorage | None]
+    contents: tuple[int, ...] | None = None
+    latest: Callable[[], torch.Tensor | None] = lambda: None
+    version: int = -1
 
 
 class Writers:
@@ -44,11 +54,10 @@ class Writers:
 
     def __init__(self, contents: Callable[[torch.UntypedStorage], tuple[int, ...]]) -> None:
         self._contents = contents
-        # By address of PyTorch's storage: those made in the step, those of zeros, and what was found at the latest use.
+        # By address of PyTorch's storage: those made in the step, those of zeros, and all that were used.
         self._made: dict[int, Storage] = {}
         self._zeros: set[int] = set()
-        self._found: dict[int, _Found] = {}
-        self._versions: dict[int, _Version] = {}  # after the latest use
+        self._uses: dict[int, _Use] = {}
         self._elsewhere: list[tuple[Op, torch.Tensor, Any]] = []  # numbers on the host, and what they were
         self._others: set[int] = set()  # of these, what was something else before the present op
         self._written: set[Storage] = set()  # which the op that made them does not make
@@ -58,20 +67,20 @@ class Writers:
         """Note that the program knows a storage's address, and may write to it."""
         if storage._cdata in self._made:
             self._written.add(self._made[storage._cdata])
-        self._look(storage)
+        self._use(storage).contents = self._contents(storage)
 
     def used(self, tensors: Iterable[torch.Tensor]) -> None:
         """Look at the storages of tensors that an op is about to use."""
         for tensor in tensors:
-            storage, version = tensor.untyped_storage(), _version(tensor)
-            key = storage._cdata
-            if version > self._version_of(storage, version):
+            storage = tensor.untyped_storage()
+            key, use = storage._cdata, self._use(storage)
+            if -1 < use.version < _version(tensor):
                 self._others.add(key)
             if key in self._zeros:
                 self._zeros.discard(key)
                 if any(self._contents(storage)):
                     self.located(storage)
-            if (found := self._known(storage)) is not None and self._contents(storage) != found[1]:
+            if use.contents is not None and self._contents(storage) != use.contents:
                 self._others.add(key)
 
     def ran(
@@ -79,7 +88,8 @@ class Writers:
     ) -> None:
         """Note that the op of this number has used storages, and has changed some of them."""
         for storage, entry in used:
-            key, known = storage._cdata, self._known(storage) is not None
+            key, use = storage._cdata, self._use(storage)
+            known = use.contents is not None
             made = self._made.get(key) is entry  # else that one is gone, and this has its address
             if entry is not None and key in self._others:
                 self._changed[entry] = number
@@ -87,16 +97,15 @@ class Writers:
             if entry is None or (not known and (made or entry.role in _UNSUSPECTED)):
                 continue
             if key in self._others or not known or entry in changed:
-                self._look(storage)
+                use.contents = self._contents(storage)
         self._others.clear()
 
     def left(self, tensors: Iterable[tuple[torch.Tensor, Storage | None]], changed: Container[Storage]) -> None:
         """Note the versions of an op's tensors, as it leaves them. changed: what it mutates, which counts later."""
         for tensor, entry in tensors:
-            storage = tensor.untyped_storage()
-            version = _version(tensor) + (entry in changed)
-            version = max(version, self._version_of(storage, 0))  # `tensor.data` has one of its own
-            self._versions[storage._cdata] = reference(storage), weakref.ref(tensor), version
+            use = self._use(tensor.untyped_storage())
+            use.latest = weakref.ref(tensor)
+            use.version = max(_version(tensor) + (entry in changed), use.version)  # `tensor.data` has one of its own
 
     def made(self, name: str, results: Iterable[tuple[torch.UntypedStorage, Storage | None]]) -> None:
         """Note what is new of what an op of this name has made."""
@@ -119,26 +128,24 @@ class Writers:
 
     def end(self, entry: Callable[[int], Storage | None]) -> None:
         """Look at what is left, as the step is over. entry: of a storage at an address."""
-        there = [(storage, was) for alive, was in self._found.values() if (storage := alive()) is not None]
-        others = [entry(storage._cdata) for storage, was in there if self._contents(storage) != was]
-        kept = [(tensor, was) for _, latest, was in self._versions.values() if (tensor := latest()) is not None]
-        others += [entry(tensor.untyped_storage()._cdata) for tensor, was in kept if _version(tensor) > was]
-        self._changed.update((found, math.inf) for found in others if found is not None)
+        for use in self._uses.values():
+            storage, tensor = use.alive(), use.latest()
+            if storage is None:
+                continue
+            changed = use.contents is not None and self._contents(storage) != use.contents
+            changed |= tensor is not None and _version(tensor) > use.version
+            if changed and (found := entry(storage._cdata)) is not None:
+                self._changed[found] = math.inf
         for op, number, was in self._elsewhere:
             if number.item() != was:
                 never_again(op)
 
-    def _version_of(self, storage: torch.UntypedStorage, unknown: int) -> int:
-        """The version of a storage after its latest use, or `unknown`."""
-        alive, _, version = self._versions.get(storage._cdata, (lambda: None, None, 0))
-        return version if alive() is storage else unknown
-
-    def _look(self, storage: torch.UntypedStorage) -> None:
-        self._found[storage._cdata] = reference(storage), self._contents(storage)
-
-    def _known(self, storage: torch.UntypedStorage) -> _Found | None:
-        found = self._found.get(storage._cdata)
-        return found if found is not None and found[0]() is storage else None
+    def _use(self, storage: torch.UntypedStorage) -> _Use:
+        """What was found of a storage; it is new if it was not used yet, or if another had its address."""
+        use = self._uses.get(storage._cdata)
+        if use is None or use.alive() is not storage:
+            use = self._uses[storage._cdata] = _Use(reference(storage))
+        return use
 
     def mark(self, recording: Recording) -> None:
         """Let no plan run an op again whose results, or operands, were written past the dispatcher after it had run."""

@@ -140,13 +140,15 @@ def inside(file: str, arguments: list[str], told: Row, folder: str) -> None:
     end = TrainingSession.end
 
     def ending(session: TrainingSession, error: BaseException | None = None) -> None:
+        step = session._running
         try:
             end(session, error)
         finally:
-            stats = torch.cuda.memory_stats()
-            row = [stats[f"{kind}_bytes.all.peak"] for kind in ("allocated", "reserved")]
-            row += [stats["num_device_alloc"] + stats["num_device_free"], stats["num_alloc_retries"]]
-            each.append([*row, session.totals.planned_steps, session.planning.replans])
+            stats = torch.cuda.memory_stats()  # but for peaks, which recorded steps reset at each op
+            calls = stats["num_device_alloc"] + stats["num_device_free"]
+            peaks = step.peaks() if step is not None and step.entered else (0, 0)
+            made = session.totals.planned_steps, session.planning.replans
+            each.append([*peaks, calls, stats["num_alloc_retries"], *made])
 
     TrainingSession.end = ending  # type: ignore[method-assign]
     task = Task(CARD, explains=False, plugin="coopsim.live.guest", told=json.dumps(told))
@@ -203,12 +205,12 @@ def measured(server: Server, file: Path, arguments: tuple[str, ...]) -> Row:
         if found["why"] or not recorded.exists():
             return {"why": f"recorded: {found['why']}"}
         steps = plan_file.load(recorded)
-    peak = max(peak_bytes(signature.trace, 512) for signature in steps.signatures) + steps.header.others_bytes
+    peak = max(peak_bytes(signature.trace, 512) for signature in steps.signatures) + steps.others_bytes
     for share in SHARES:
         memory = peak * share // 100 // MIB * MIB
         row: Row = {"share": share, "peak_bytes": peak, "budget_bytes": memory}
         made = [
-            make.make(one, steps.header.policy, memory - memory // SPARE, steps.header.others_bytes, search=False)
+            make.make(one, steps.policy, memory - memory // SPARE, steps.others_bytes, search=False)
             for one in steps.signatures
         ]
         if all(one.signature.state.schedule is not None for one in made):
@@ -224,7 +226,7 @@ def started(server: Server, file: Path, arguments: tuple[str, ...], memory: int)
         row = figures(server.ran(file, arguments, told), memory)
         if row["why"] or not kept.exists() or (row["planned_steps"] and not row["calls_last"]):
             return row
-        steady = plan_file.load(kept).header.steady
+        steady = plan_file.load(kept).steady
         then = figures(server.ran(file, arguments, told if steady else told | {"arena_bytes": memory}), memory)
     if not then.get("planned_steps"):
         then["calls_last"] = None  # no step shows it

@@ -65,16 +65,16 @@ def by_plan(model: str, nbytes: int, steps: Any, path: str) -> Row:
     """In so much; in an arena, if the steps were recorded in one."""
     from coopsim.live import make, plan_file
 
-    head = replace(steps.header, budget_bytes=nbytes)
-    how = {"search": False, "arena": head.arena}
-    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **how) for kind in steps.signatures]
+    steps = replace(steps, budget_bytes=nbytes)
+    how = {"search": False, "arena": steps.arena}
+    made = [make.make(kind, POLICY, nbytes, steps.others_bytes, **how) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "lower_bound_bytes": max(m.least.nbytes for m in made)}
     why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
+    plan_file.save(replace(steps, signatures=[m.signature for m in made]), path)
     for k in range(TRIES):
-        ran = tried(model, path, arena=head.arena)
+        ran = tried(model, path, arena=steps.arena)
         row |= ran | {"tries": k + 1}
         if not row.pop("replans"):
             break

@@ -51,17 +51,17 @@ def by_plan(
     from coopsim.live.host import Hosting
 
     hosting = None if how == RECOMPUTE else Hosting(link)
-    head = replace(steps.header, budget_bytes=nbytes, hosting=hosting)
-    options: Row = {"search": False, "arena": head.arena, "hosting": hosting}
+    steps = replace(steps, budget_bytes=nbytes, hosting=hosting)
+    options: Row = {"search": False, "arena": steps.arena, "hosting": hosting}
     begun = time.perf_counter()
-    made = [make.make(kind, POLICY, nbytes, head.others_bytes, **options) for kind in steps.signatures]
+    made = [make.make(kind, POLICY, nbytes, steps.others_bytes, **options) for kind in steps.signatures]
     row: Row = {"budget_bytes": nbytes, "fits": False, "planning_s": round(time.perf_counter() - begun, 1)}
     why = next((m.signature.state.why for m in made if m.signature.state.why), "")
     if why:
         return row | {"why": why}
-    plan_file.save(replace(steps, header=head, signatures=[m.signature for m in made]), path)
+    plan_file.save(replace(steps, signatures=[m.signature for m in made]), path)
     for k in range(TRIES):
-        ran = tried(model, path, arena=head.arena, host=host)
+        ran = tried(model, path, arena=steps.arena, host=host)
         row |= ran | {"tries": k + 1}
         if not row.pop("replans"):
             break
@@ -130,7 +130,7 @@ def measure(card: str, model: str, share: int) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         steps = recorded(model, str(Path(folder, "recorded")))
-        peak = max(peak_bytes(k.trace, 512) for k in steps.signatures) + steps.header.others_bytes
+        peak = max(peak_bytes(k.trace, 512) for k in steps.signatures) + steps.others_bytes
         keeps = by_plan(model, 2 * peak, steps, str(Path(folder, "plan")))["clock_ns"]
         for how in (RECOMPUTE, OFFLOAD):
             row = by_plan(model, peak * share // 100, steps, str(Path(folder, "plan")), how)

@@ -56,7 +56,7 @@ def measure(model: str) -> None:
         plan = str(Path(folder, "plan"))
         steps = recorded(model, str(Path(folder, "recorded")))
         trace = steps.signatures[-1].trace
-        peak = max(peak_bytes(k.trace, 512) for k in steps.signatures) + steps.header.others_bytes
+        peak = max(peak_bytes(k.trace, 512) for k in steps.signatures) + steps.others_bytes
         nbytes = budget.parse(ROWS[model], peak)
         keeps = by_plan(model, 2 * peak, steps, plan, host=Host(model_of.PLAIN_NS, 0, 0))["clock_ns"]
         for how, planned_for, has in WAYS if model == MANY_COPIES else WAYS[:2]:

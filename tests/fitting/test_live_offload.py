@@ -25,7 +25,7 @@ from coopsim.fitting.searching.trials import Trials
 from coopsim.live import plan_file
 from coopsim.run import Script
 from tests.conftest import ROOT
-from tests.live.plans import HEADER
+from tests.live.plans import EMPTY
 
 GIB = 1 << 30
 _GUEST = ast.parse((ROOT / "coopsim" / "live" / "guest.py").read_text(encoding="utf-8"))
@@ -122,7 +122,7 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
     def run(script: Script, **_: object) -> Ran:
         told.append(json.loads(script.told))
         assert Path(told[-1]["plan"]).exists() == (len(told) > 1)  # the plans of the one before
-        plan_file.save(plan_file.PlanFile(replace(HEADER, card="NVIDIA H100, 5 bytes")), told[-1]["plan"])
+        plan_file.save(replace(EMPTY, card="NVIDIA H100, 5 bytes"), told[-1]["plan"])
         assert told[-1].keys() <= TAKES
         n = len(told)
         found = {"steps": 3, "planned_steps": planned[n - 1], "failed": "", "replans": replans * (n == 1)}
@@ -141,4 +141,4 @@ def test_a_plan_that_a_step_has_exceeded_is_mended_and_tried(
         kept = Path(own_plan(build().parse_args(line.split()), arena=False)["plan"])
         assert kept.exists() == (planned[-1] > 0)
         if kept.exists():
-            assert plan_file.load(kept).header.card == f"NVIDIA H100, {total} bytes"
+            assert plan_file.load(kept).card == f"NVIDIA H100, {total} bytes"

@@ -72,15 +72,15 @@ def record(name: str, share: float, path: str, *, offload: bool = False) -> dict
     how: dict[str, Any] = {"search": False, "arena": True, "hosting": hosting}
     how["on_gpu"] = False  # the host's time for copies would rule them out
     made = [make.make(kind, POLICY, budget, 0, **how) for kind in file.signatures]
-    head = replace(file.header, budget_bytes=budget, hosting=Hosting() if offload else None)
-    plan_file.save(replace(file, header=head, signatures=[m.signature for m in made]), path)
+    file = replace(file, budget_bytes=budget, hosting=Hosting() if offload else None)
+    plan_file.save(replace(file, signatures=[m.signature for m in made]), path)
     return {"why": [m.signature.state.why for m in made], "budget": budget}
 
 
 def train(name: str, path: str, steps: int, slack: float = 1.0) -> dict[str, Any]:
     """Report and figures of the arena; and `same`: were losses and all states those of a run without any of it?"""
     losses, wanted = plain(name, steps)
-    nbytes = plan_file.load(path).header.budget_bytes
+    nbytes = plan_file.load(path).budget_bytes
     arena = serve_cpu(int(slack * nbytes))
     torch.manual_seed(1)
     state, step = PROGRAMS[name]()

@@ -57,9 +57,9 @@ class Parts:
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Run an op as a step without a plan does."""
-        return self.ran(func, *args, **kwargs).out
+        return self.ran(func, *args, **kwargs)[0]
 
-    def ran(self, func: Any, *args: Any, **kwargs: Any) -> Ran:
+    def ran(self, func: Any, *args: Any, **kwargs: Any) -> tuple[Any, Ran]:
         with effects.on("cpu"):
             return self.context.runner.run(func, args, kwargs, lambda: func(*args, **kwargs))
 
@@ -91,8 +91,8 @@ def parts(
     residency, storages = Residency("cpu", LiveLedger(), HostArea("cpu"), None), TrackedStorages()
     spilled = Spilled(residency, storages, (limit or 0) / 20_000, host)
     room = Room(residency, spilled, limit, None, cap, hard=hard, spills=True, ooms=c_int64())
-    values = Values(residency, room, spilled)
-    runner = OpRunner(residency, storages, room, values, None)
+    values = Values(room)
+    runner = OpRunner(values, storages, None)
     return Parts(Context(residency, storages, room, values, runner, list(signatures), None, None))
 
 
@@ -102,7 +102,7 @@ def made(step: Parts, nbytes: int, used: int = 0, reads: Iterable[TrackedStorage
     tracked = step.context.storages.of(storage)
     call = Call(None, (), {}, reads=[(one, one.version) for one in reads])
     call.has_made([tracked], [(tracked, 0)])
-    tracked.use(used)
+    tracked.touched = used
     step.context.residency.ledger.of_storage(storage)
     KEPT.append(storage)
     return tracked
@@ -148,7 +148,7 @@ def plan(rows: list[Row], watched: Collection[int]) -> Any:
     """A plan of these rows, as Follow takes it (plan.Plan), in which no op changes a storage in place."""
     ops = [one.entry for one in rows if one.entry.op >= 0]
     program = SimpleNamespace(reads=[[(s, 0) for s in op.inputs] for op in ops], writes=[one.makes for one in rows])
-    unused: dict[str, Any] = {"several_streams": False}
+    unused: dict[str, Any] = {"several_streams": False, "has_place": lambda *_: True}
     mutates: list[set[int]] = [set() for _ in ops]
     return SimpleNamespace(rows=rows, watched=set(watched), mutates=mutates, program=program, **unused)
 
@@ -175,4 +175,4 @@ def signature(made: Any, decided: int = 1) -> Signature:
     """A step signature with this plan."""
     op_log = [one.entry for one in made.rows]
     state = PlanState("", Candidate(0, None), made)  # type: ignore[arg-type]
-    return Signature(None, op_log, decided, 0, state=state)  # type: ignore[arg-type]
+    return Signature(None, op_log, decided, state=state)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """What plans in tests are made of and for."""
 
-from coopsim.live.plan_file import Header
+from coopsim.live.plan_file import PlanFile
 from tests.conftest import ROOT
 
-HEADER = Header(1 << 20, "coop", 0, "2.14.1", "cuda", "train.py")
+EMPTY = PlanFile(1 << 20, "coop", 0, "2.14.1", "cuda", "train.py")
 
 
 PLAN = """
@@ -22,8 +22,7 @@ def planned(name, path, share=0.75, hosting=None):
     file = plan_file.load(path)
     budget = int(share * max(k.peak_bytes for k in session.known.signatures))
     made = [make.make(kind, "foresight-offline", budget, 0, hosting=hosting).signature for kind in file.signatures]
-    head = replace(file.header, budget_bytes=budget, hosting=hosting)
-    plan_file.save(replace(file, header=head, signatures=made), path)
+    plan_file.save(replace(file, budget_bytes=budget, hosting=hosting, signatures=made), path)
     return {"first": [k.first for k in file.signatures], "why": [k.state.why for k in made], "budget": budget}
 """
 

@@ -11,7 +11,7 @@ from coopsim.cli import live as verb
 from coopsim.live import plan_file
 from tests.conftest import Runner
 from tests.live.command import SCRIPT, coopsim, live
-from tests.live.plans import HEADER, TRAIN
+from tests.live.plans import EMPTY, TRAIN
 
 
 @pytest.mark.usefixtures("child")
@@ -60,7 +60,7 @@ def test_the_plan_says_whether_there_is_an_arena_where_no_flag_does(
     if not compiler:
         monkeypatch.setenv("CXX", "/nowhere/c++")
     path = str(tmp_path / "step.plan")
-    plan_file.save(plan_file.PlanFile(replace(HEADER, arena=planned)), path)
+    plan_file.save(replace(EMPTY, arena=planned), path)
     assert verb.has_arena(argparse.Namespace(arena=flag, memory=None, plan=path)) == taken
     err = capsys.readouterr().err
     assert (said in err) if said else (err == "")
@@ -92,7 +92,7 @@ def test_a_plan_is_for_an_arena_where_the_caching_allocator_has_no_addresses(tmp
     made = coopsim("live", "plan", *words)
     assert made.returncode == 0, made.stderr
     found = json.loads(made.stdout)
-    assert (found["fits"], found["arena"], plan_file.load(out).header.arena) == (True, True, True)
+    assert (found["fits"], found["arena"], plan_file.load(out).arena) == (True, True, True)
     assert found["peak_reserved_bytes"] <= found["budget_bytes"]
     assert "PyTorch's caching allocator finds no addresses" in made.stderr
     done = coopsim("live", "run", "--gpu", "rtx-3060", "--plan", out, "--json", "--", "python", str(SCRIPT))

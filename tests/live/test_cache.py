@@ -15,8 +15,12 @@ from coopsim.base.files import cache_folder
 from coopsim.cli import live
 from coopsim.cli.parser import build
 from coopsim.live import plan_file
+from coopsim.live.background import Background
+from coopsim.live.schedules import Search
+from coopsim.live.signatures import Signature
+from coopsim.trace import synth
 from tests.conftest import ROOT, Runner
-from tests.live.plans import HEADER
+from tests.live.plans import EMPTY
 
 BACKGROUND = """
 import time
@@ -39,6 +43,16 @@ def test_steps_go_on_while_they_are_planned_and_end_with_the_same_bits(child: Ru
     assert report["same"]
     assert (report["steps"], report["planned_steps"], report["deviations"]) == (9, 4, 0)
     assert report["evictions"]
+
+
+def test_what_the_background_does_not_live_to_answer_is_known() -> None:
+    background, trace = Background(), synth.chain()
+    background._child.kill()
+    background._child.wait()
+    signature, search = Signature(trace, [], 1), Search(trace, "coop", 1 << 40)
+    background.ask(signature, search)
+    assert list(background.answers()) == [(signature, search, None)]
+    assert not background.asked
 
 
 TRAIN = """
@@ -122,8 +136,8 @@ def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in
     assert own_cache
     found = arguments("--gpu", "h100-80gb", "--memory", "50%")
     kept = live.own_plan(found, arena=False)
-    plan_file.save(plan_file.PlanFile(replace(HEADER, steady=False)), kept["plan"])
-    anew = {"arena": True, "memory": f"{HEADER.budget_bytes}B"}
+    plan_file.save(replace(EMPTY, steady=False), kept["plan"])
+    anew = {"arena": True, "memory": f"{EMPTY.budget_bytes}B"}
     assert live.own_plan(found, arena=False) == kept | anew
     plan_file.mark_steady(kept["plan"])
     assert live.own_plan(found, arena=False) == kept
@@ -132,7 +146,7 @@ def test_an_arena_is_taken_where_steps_were_not_steady_until_the_script_fails_in
 def test_an_own_plan_is_followed_only_where_it_matches(child: Runner, tmp_path: Path) -> None:
     """One for an arena in an arena only; one that is damaged or not there, nowhere; any other file has to match."""
     path = tmp_path / "step.plan"
-    plan_file.save(plan_file.PlanFile(replace(HEADER, arena=True)), path)
+    plan_file.save(replace(EMPTY, arena=True), path)
     text = f"""
 from coopsim.live.errors import LiveError
 from coopsim.live.stored import StoredPlans
@@ -144,7 +158,7 @@ found = [limit(path, own=True, arena=True), limit(path, own=True), limit(path + 
 answer([*found, limit(path), limit(path + "x")])
 """
     *own, other, absent = child(text)
-    assert own == [HEADER.budget_bytes, 7, 7]
+    assert own == [EMPTY.budget_bytes, 7, 7]
     assert other.startswith(str(path))
     assert absent == "no such file"
 

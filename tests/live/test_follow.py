@@ -68,14 +68,14 @@ def test_a_plan_takes_over_in_the_middle(child: Runner) -> None:
     """What it would have evicted by then is evicted, and can be made again by the calls that were kept."""
     text = """
 before = []
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 def kept(func, *args):
-    ran = step.ran(func, *args)
-    before.append((ran.inputs, ran.results, ran.call))
-    return ran.out
+    out, ran = step.ran(func, *args)
+    before.append(ran)
+    return out
 a, b, c = (out for _, out in zip(range(3), calls(x, kept)))
 other = Follow(example(), step.context.values, step.context.storages)
-mixed = [before[0], (before[0][0], *before[1][1:]), before[2]]  # `b` was made from `x`
+mixed = [before[0], before[1]._replace(inputs=before[0].inputs), before[2]]  # `b` was made from `x`
 found = [other.take_over(mixed), *step.evicted(a)]
 found += [follow.take_over(before), *step.evicted(a), follow.at]
 answer([found, run(SUB, b, a).tolist(), *step.evicted(a)])
@@ -89,14 +89,14 @@ def test_memory_that_a_later_op_fills_is_made_again(child: Runner) -> None:
 fill = Op(torch.ops.aten.fill_.Scalar, [1], [1], 1)
 rows = [row(Op(torch.ops.aten.empty_like.default, [0], [1], 0)), row(fill, makes=[(1, 1)], copies=[(1, 0)])]
 follow, before = Follow(plan(rows, range(2)), step.context.values, step.context.storages), []
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 mask = None
 for func, given in ((rows[0].func, (x,)), (rows[1].func, (None, 3))):
-    ran = step.ran(func, *(mask if one is None else one for one in given))
-    mask = ran.out
-    before.append((ran.inputs, ran.results, ran.call))
-unknown = [list(tracked.makers) for tracked in before[0][1]]
-answer([unknown, follow.take_over(before), [sorted(tracked.makers) for tracked in before[0][1]]])
+    mask, ran = step.ran(func, *(mask if one is None else one for one in given))
+    before.append(ran)
+results = before[0].results
+unknown = [list(tracked.makers) for tracked in results]
+answer([unknown, follow.take_over(before), [sorted(tracked.makers) for tracked in results]])
 """
     assert child(IMPORT + text) == [[[1]], True, [[0, 1]]]
 
@@ -108,11 +108,11 @@ def left(follow): return follow.storages[1].ref() is not None, residency.memory_
 rows = [row(Op(MUL, [0], [1], 0), keep=[(1, 0)]), row(Op(NEG, [0], [2], 1))]
 follow, late = (Follow(plan(rows, range(3)), step.context.values, step.context.storages) for _ in range(2))
 run(MUL, x, 2)
-step.context.runner.keeps_calls = True
-ran = step.ran(MUL, x, 2)
-took = late.take_over([(ran.inputs, ran.results, ran.call)])
-step.context.runner.keeps_calls = False  # as once a step goes by plan: no recording keeps what its ops have used
-del ran
+step.context.runner.keep_calls(True)
+_, ran = step.ran(MUL, x, 2)
+took = late.take_over([ran])
+step.context.runner.keep_calls(False)  # as once a step goes by plan: no recording keeps what its ops have used
+del _, ran
 answer([*left(follow), took, *left(late)])
 """
     assert child(IMPORT + text) == [True] * 5

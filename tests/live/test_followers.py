@@ -54,7 +54,7 @@ def python(follow):
     cells = [
         [s, t.version, t.evicted, t.pinned, sorted(t.held)] for s, t in follow.storages.items() if t.ref() is not None
     ]
-    return cells, list(follow._calls)
+    return cells, list(follow.calls)
 
 def observed(follow):
     numbers, cells, calls = follow._observed.observer.known(), [], []

@@ -36,7 +36,8 @@ CALLBACK = """
 import signal, sys
 import numpy as np, torch, coopsim.live
 from coopsim.live.observer import Observer
-own, N = Observer._foreign, [0]
+own, N, said = Observer._foreign, [0], []
+sys.unraisablehook = said.append
 def foreign(self, address):
     N[0] += 1
     if N[0] == 3: raise ERROR
@@ -52,28 +53,34 @@ try:
             h.reshape(-1, 64).square().mean().backward(); opt.step(); opt.zero_grad()
         steps += 1
 except (KeyboardInterrupt, TimeoutError) as error:
-    answer([type(error).__name__, steps])
-answer(["", steps])
+    answer([type(error).__name__, steps, len(said)])
+answer(["", steps, len(said)])
 """
 
 
 @pytest.mark.parametrize("error", ["KeyboardInterrupt", "TimeoutError"])
 def test_what_the_observer_s_callbacks_raise_reaches_the_program(child: Runner, error: str) -> None:
     """Also what a signal's handler raises there."""
-    found, steps = child(CALLBACK.replace("ERROR", error))
+    found, steps, said = child(CALLBACK.replace("ERROR", error))
     assert (
         found in (error, "")
         if child("from coopsim.live import observer; answer(observer.find()[1])")
         else found == error
     )
     assert steps < 8
+    assert not said
+
+
+def test_that_a_callback_finds_no_room_is_not_said(child: Runner) -> None:
+    """As Python does then what the callback was to do, and will find that itself."""
+    assert child(CALLBACK.replace("ERROR", "torch.OutOfMemoryError()")) == ["", 8, 0]
 
 
 NO_ROOM = """
 import torch
 from tests.live.made_up import ATEN, parts
 step = parts()
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 given = [torch.full((256,), float(i)) for i in range(3)]
 made = [step.run(ATEN.mul.Scalar, one, 2) for one in given]
 for one in made: step.evict(one)

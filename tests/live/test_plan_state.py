@@ -7,7 +7,7 @@ from coopsim.trace import Trace
 
 
 def kind(*, first: bool = False) -> Signature:
-    return Signature(cast("Trace", None), cast("list[Any]", []), 1, 0, first)
+    return Signature(cast("Trace", None), cast("list[Any]", []), 1, first)
 
 
 def test_after_two_more_steps_of_a_kind_the_next_is_expected_to_be_of_it() -> None:

@@ -12,12 +12,11 @@ from coopsim.live import ladder, planning as plannings
 from coopsim.live.planning import Planning
 from coopsim.live.ladder import StepTook
 from coopsim.trace import synth
-from coopsim.trace.measure import peak_bytes
 def planned(size, room, warm_up_steps=3, retry_ns=4.1e6):
     plannings.WARM_UP_STEPS, ladder.RETRY_NS = warm_up_steps, retry_ns
     trace = synth.unet(size)
     limit = int(room * schedules.least(trace).nbytes)
-    signature = Signature(trace, [], 1, peak_bytes(trace, 512))
+    signature = Signature(trace, [], 1)
     planning = Planning("foresight-offline", limit)
     planning.learn(signature)
     return signature, planning
@@ -74,9 +73,15 @@ for _ in range(16):
     tried.append(signature.state.margin)
     planning.validate(signature, StepTook(0, ran_out=True))
 state = signature.state
-answer([state.margin == max(tried), state.plan is None, state.stays, state.allocating > 0, len(set(tried)) > 2])
+found = [state.margin == max(tried), state.plan is None, state.stays, state.allocating > 0, len(set(tried)) > 2]
+signature.state = replace(state, why="", plan=planning._plan(signature, state.candidate), ran_out=0)
+for ran_out in (True, False, False, True):
+    planning.validate(signature, StepTook(0, ran_out))
+found += [signature.plan is not None, signature.state.ran_out == 2]
+planning.validate(signature, StepTook(0, ran_out=True))
+answer([*found, signature.plan is None])
 """
-    assert child(REPLAN + text) == [True] * 5
+    assert child(REPLAN + text) == [True] * 8
 
 
 def test_a_plan_that_stays_as_others_cost_more_is_left_once_steps_exceed_the_budget_by_it(child: Runner) -> None:
@@ -104,6 +109,24 @@ def test_a_signature_is_replanned_until_its_steps_leave_the_device_s_memory_alon
     found, validated, _ = child(REPLAN + STEADY.format(0.03, 1, 1e18))
     assert validated
     assert margins(found) == [0] * 4 + [0.02] * 4 + [0.04] * 32
+
+
+def test_a_plan_is_tried_once_more_with_memory_laid_out_anew(child: Runner) -> None:
+    """On a GPU, and no more by a plan for which it was, as after steps that spilled."""
+    text = """
+signature, planning = planned(size=4, room=1.1)
+planning.on_gpu, found, replans = True, [], []
+for _ in range(11):
+    found.append(planning.lays_out([signature]))
+    planning.validate(signature, StepTook(0, calls=1, retries=1))
+    replans.append(planning.replans)
+planning.scattered = True
+answer([found, replans, planning.lays_out([]), planning.lays_out([signature]), signature.state.laid_out])
+"""
+    found, replans, none, scattered, laid_out = child(REPLAN + text)
+    assert [step for step, due in enumerate(found) if due] == [4, 8]
+    assert replans == [0] * 7 + [1] * 4
+    assert (none, scattered, laid_out) == (False, True, True)
 
 
 def test_where_steps_are_steady_by_no_plan_the_cheapest_that_kept_to_the_budget_stays(child: Runner) -> None:
@@ -164,7 +187,7 @@ ALTERNATING = """
 def alternating(steady):
     trace = synth.unet(8)
     limit = int(1.3 * schedules.least(trace).nbytes)
-    signatures = [Signature(trace, [], 1, peak_bytes(trace, 512)) for _ in range(2)]
+    signatures = [Signature(trace, [], 1) for _ in range(2)]
     ladder.RETRY_NS, planning = 1e18, Planning("foresight-offline", limit)
     for signature in signatures:
         planning.learn(signature)
@@ -190,7 +213,7 @@ from coopsim.live.arena.placed import PlacedPlans
 from coopsim.live.ladder import StepTook
 from coopsim.live.signatures import Candidate, PlanState, Signature
 def following(own):
-    return Signature(None, [], 1, 0, state=PlanState("", Candidate(own, None), own))
+    return Signature(None, [], 1, state=PlanState("", Candidate(own, None), own))
 def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
     placed = SimpleNamespace(needed=lambda plan: 410 - plan)
     choose = lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none"
@@ -215,7 +238,7 @@ def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Ru
 def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:
     text = """
 trace = synth.chain(24)
-signature, limit = Signature(trace, [], 1, peak_bytes(trace, 512)), int(1.5 * schedules.least(trace).nbytes)
+signature, limit = Signature(trace, [], 1), int(1.5 * schedules.least(trace).nbytes)
 planning = Planning("foresight-offline", limit)
 planning.learn(signature)
 signature.state = replace(signature.state, stays=True)

@@ -4,9 +4,16 @@ from tests.conftest import Runner
 
 IMPORT = """
 import torch
-from tests.live.made_up import KIB, made, parts
+from coopsim.live.actions import Action, Kind
+from coopsim.live.follow import Follow
+from tests.live.made_up import KIB, made, parts, plan
 step = parts()
 residency = step.context.residency
+follow = Follow(plan([], []), step.context.values, step.context.storages)
+def act(kind, tracked, at=0):
+    tracked.number, follow.storages[1] = 1, tracked
+    follow._act(Action(kind, (1, 0), at))
+    return where(tracked)
 def where(tracked):
     if residency.memory_of((tracked, tracked.version)) is not None: return "DEVICE"
     return "HOST" if residency.copies.has((tracked.number, tracked.version)) else "NOWHERE"
@@ -23,11 +30,7 @@ def test_a_value_goes_to_the_host_and_back(child: Runner) -> None:
     text = """
 assert not step.context.residency.copies._area.reserve(4 * KIB)
 tracked = filled()
-found = []
-residency.offload((tracked, 0), KIB); found.append(where(tracked))
-residency.evict_offloaded((tracked, 0)); found.append(where(tracked))
-residency.fetch((tracked, 0), step.context.values.allocate); found.append(where(tracked))
-residency.arrive((tracked, 0)); found.append(where(tracked))
+found = [act(kind, tracked, KIB) for kind in (Kind.OFFLOAD, Kind.EVICT_OFFLOADED, Kind.FETCH, Kind.ARRIVE)]
 answer([found, reads(tracked), residency.copies.offloads, residency.evictions])
 """
     assert child(IMPORT + text) == [["DEVICE", "HOST", "HOST", "DEVICE"], [7], 1, 1]
@@ -49,7 +52,7 @@ def test_what_has_to_stay_stays(child: Runner) -> None:
 assert not step.context.residency.copies._area.reserve(4 * KIB)
 pinned, copied, older = filled(), filled(), filled()
 pinned.pinned = True
-residency.offload((copied, 0), 0)
+act(Kind.OFFLOAD, copied)
 older.version += 1
 for tracked in (pinned, copied): residency.evict((tracked, 0))
 residency.evict((older, 0))  # a version that nobody has

@@ -13,7 +13,7 @@ from coopsim.live.state import Spilling
 from coopsim.record.observe import effects
 from tests.live.made_up import ATEN, KIB, parts
 step = parts()
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 x = torch.arange(4.0)
 values, spilled = step.context.values, step.context.values.spilled
 def send(tensor): return spilled.sent((step.tracked(tensor), step.tracked(tensor).version))
@@ -37,7 +37,7 @@ answer([sent, bytes_there, away, out.tolist(), step.evicted(y), spilled.nbytes, 
 
 def test_copies_of_what_the_program_frees_go(child: Runner) -> None:
     text = """
-step.context.runner.keeps_calls = False
+step.context.runner.keep_calls(False)
 y = step.run(ATEN.mul.Scalar, x, 2)
 send(y)
 del y
@@ -60,7 +60,7 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
 def test_all_that_may_move_is_laid_out_anew_in_its_order(child: Runner) -> None:
     """With the same bits, also if it is interrupted; a storage whose address is known stays where it is."""
     text = """
-step.context.runner.keeps_calls = False
+step.context.runner.keep_calls(False)
 tensors = [step.run(ATEN.mul.Scalar, torch.arange(n * KIB), 2) for n in (3, 5, 4)]
 known = step.run(ATEN.mul.Scalar, x, 3)
 step.tracked(known).pinned = True
@@ -84,25 +84,37 @@ answer([same, in_order, known.data_ptr() == there, back])
 
 
 LAID_OUT = """
+from dataclasses import replace
 import torch
 from torch import nn
 import coopsim.live
 model = nn.Sequential(*[nn.TransformerEncoderLayer(512, 4, 2048, batch_first=True) for _ in range(8)]).cuda()
 x, optimizer = torch.randn(32, 256, 512, device="cuda"), torch.optim.Adam(model.parameters())
 budget = coopsim.live.Budget("1500MiB")
-for _ in range(4):
-    with budget.step():
-        model(x).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-answer(budget.report())
+def steps(n):
+    for _ in range(n):
+        with budget.step():
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return budget.report()["offloads"]
+steps(4)
+report, sent, known = budget.report(), [steps(1)], budget.session.known.last
+known.state = replace(known.state, stays=True, ran_out=1)
+sent.append(steps(1))
+answer([report, sent])
 """
 
 
-def test_a_new_plan_finds_what_steps_without_one_have_left_laid_out(child: Runner) -> None:
-    """Where they have fetched it to, no plan of the third and fourth step finds room between its blocks."""
-    report = child(LAID_OUT, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+def test_a_plan_finds_what_steps_without_one_have_left_laid_out(child: Runner) -> None:
+    """Where they have fetched it to, no plan of the third and fourth step finds room between its blocks.
+
+    So does each step by the last plan, once one has run out of memory by it.
+    """
+    report, (then, laid_out) = child(LAID_OUT, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert (report["planned_steps"], report["deviated"]) == (2, "")
+    assert then == report["offloads"]
+    assert laid_out > then
 
 
 ZEROS = """
@@ -183,7 +195,7 @@ def test_what_finds_no_room_meanwhile_goes_to_the_host(child: Runner) -> None:
     """Values that were made already, and those that are made on the way."""
     text = """
 step = parts(24 * KIB)
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 spilled = step.context.values.spilled
 x = torch.arange(1024.0)
 made = [x]
@@ -211,8 +223,8 @@ answer([peak <= 24 * KIB, sent > 0, [int(one[0]) for one in made]])
 def test_views_and_ops_elsewhere_make_nothing(child: Runner) -> None:
     text = """
 y = step.run(ATEN.mul.Scalar, x, 2)
-view = step.ran(ATEN.view.default, y, [2, 2])
-meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
+_, view = step.ran(ATEN.view.default, y, [2, 2])
+_, meta = step.ran(ATEN.mul.Scalar, torch.empty(2, device="meta"), 2)
 answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.call])
 """
     assert child(IMPORT + text) == [True, True, [], None]

@@ -6,23 +6,23 @@ IMPORT = """
 import torch
 from coopsim.live.following import Following
 from coopsim.live.signatures import PlanState
-from coopsim.live.following import Deciding, Recording
+from coopsim.live.following import Recording
 from coopsim.live.state import Spilling
 from tests.live.made_up import MUL, NEG, Op, calls, example, signature, parts, plan, row
 x = torch.arange(4.0)
 planned, longer = signature(example()), signature(example(NEG))
 step = parts(signatures=[planned])
-step.context.runner.keeps_calls = True
+step.context.runner.keep_calls(True)
 class Recorder:
     def __init__(self): self.op_log, self.did = [], []
     def begin(self): self.did.append("begin")
     def commit(self): self.did.append("commit")
     def end(self, *, learn): self.did.append("learned" if learn else "end")
     def __torch_dispatch__(self, func, types, args, kwargs):
-        ran = step.ran(func, *args)
+        out, ran = step.ran(func, *args)
         self.op_log.append(Op(func, [], []))
-        self.op_log[-1].ran = ran.inputs, ran.results, ran.call
-        return ran.out
+        self.op_log[-1].ran = ran
+        return out
 def begun(state):
     state.begin()
     return state
@@ -35,13 +35,13 @@ name = lambda state: type(state.current).__name__
 def test_a_step_of_a_known_kind_follows_its_plan(child: Runner) -> None:
     """Once its first ops have told; what they have made can be made again."""
     text = """
-state = begun(Deciding(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
+state = begun(Recording(step.context, recorder := Recorder(), [signature(example(), decided=2)]))
 found = [[name(state), out.tolist()] for out in calls(x, run(state))]
 state.current.stop(); state.current.conclude(failed=False)
 answer([found, recorder.did, name(state), step.context.residency.recomputes])
 """
     found, did, last, recomputes = child(IMPORT + text)
-    assert [state for state, _ in found] == ["Deciding", "Following", "Following", "Following"]
+    assert [state for state, _ in found] == ["Recording", "Following", "Following", "Following"]
     assert found[-1][1] == [1, 1, 1, 1]
     assert did == ["begin", "end"]
     assert (last, recomputes) == ("Following", 1)
@@ -50,7 +50,7 @@ answer([found, recorder.did, name(state), step.context.residency.recomputes])
 def test_a_step_of_a_new_kind_is_recorded_to_its_end(child: Runner) -> None:
     text = """
 other = signature(plan([row(Op(NEG, [0], [1], 0))], [0, 1]))
-state = begun(Deciding(step.context, recorder := Recorder(), [other]))
+state = begun(Recording(step.context, recorder := Recorder(), [other]))
 found = [name(state) for _ in calls(x, run(state))]
 state.current.end(learn=True)
 answer([found, recorder.did])
@@ -61,7 +61,7 @@ answer([found, recorder.did])
 def test_a_kind_without_a_plan_spills(child: Runner) -> None:
     text = """
 planned.state = PlanState()
-state = begun(Deciding(step.context, recorder := Recorder(), [planned]))
+state = begun(Recording(step.context, recorder := Recorder(), [planned]))
 found = [name(state) for _ in calls(x, run(state))]
 answer([found, recorder.did, state.current.left is None, state.current.signature is planned])
 """

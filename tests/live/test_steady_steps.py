@@ -39,15 +39,15 @@ answer(trained(MAKE, STEPS))
 """
 
 
-@pytest.mark.parametrize(("make", "steps"), [("gpt", 18), pytest.param("cnn", 14, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("make", "steps"), [("gpt", 18), pytest.param("cnn", 20, marks=pytest.mark.slow)])
 def test_steps_become_steady(child: Runner, make: str, steps: int) -> None:
-    """By the first plan of either, PyTorch's allocator gives back its cache in every step."""
+    """Of either, once memory is laid out anew for it: until then PyTorch's allocator gives back its cache in each."""
     text = TEXT.replace("MAKE", make).replace("STEPS", str(steps))
     calls, report = child(text, card="h100-80gb", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert all(calls[3:5]), calls
     assert calls[-3:] == [0, 0, 0], calls
     assert (report["device_calls"], report["planned_steps"]) == (0, steps - 2)
-    assert report["replans"]
+    assert bool(report["replans"]) is (make == "cnn")
 
 
 SEGMENTS = """

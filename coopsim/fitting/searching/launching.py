@@ -94,8 +94,8 @@ def _hand_over(script: Script, kept: Path) -> None:
     options = {name: one.default for name, (one, _) in declared(RunOptions, "live").items()}
     hosting = Hosting(**told["hosting"]) if told["hosting"] else None
     plans = plan_file.load(kept)
-    card = plan_file.card(plans.header.card.rpartition(", ")[0], script.profile.memory_bytes)  # all of it
-    plans = replace(plans, header=replace(plans.header, card=card))
+    card = plan_file.card(plans.card.rpartition(", ")[0], script.profile.memory_bytes)  # all of it
+    plans = replace(plans, card=card)
     for gpu in (None, script.card):
         start = plan_file.Start(told["memory"], gpu=gpu, hosting=hosting, offload=True if hosting else None)
         plan_file.save(plans, plan_file.place(start, script.command, options, versions()))

@@ -10,6 +10,7 @@
 #include <c10/core/ScalarTypeToTypeMeta.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 
 #include <cstring>
 #include <exception>
@@ -26,6 +27,8 @@ void PyGILState_Release(int);
 void* PyErr_Occurred(void);
 void PyErr_Clear(void);
 int PyErr_GivenExceptionMatches(void*, void*);
+void PyErr_SetString(void*, const char*);
+extern void* PyExc_RuntimeError;
 }
 
 namespace coopsim {
@@ -202,18 +205,6 @@ class Drawn {
   c10::SmallVector<std::pair<at::Generator, at::Tensor>, 1> states_;
 };
 
-// The generators stand where they did, and afterwards where they are now.
-class DrawnAgain {
- public:
-  explicit DrawnAgain(const Drawn& drawn) : now_(drawn.now()) { drawn.restore(); }
-  ~DrawnAgain() { now_.restore(); }
-  DrawnAgain(const DrawnAgain&) = delete;
-  DrawnAgain& operator=(const DrawnAgain&) = delete;
-
- private:
-  Drawn now_;
-};
-
 class Call {
  public:
   // Become the call of what is on top of the stack, with the memory that an earlier one has left. tensors, made: the
@@ -253,12 +244,13 @@ class Call {
     const c10::AutoGradMode gradients(gradients_);
     Stack stack(args_.begin(), args_.end());
     lay(stack, operands);
-    {
-      const DrawnAgain again(drawn_);
-      op_->callBoxed(&stack);
-    }
+    const Drawn now = drawn_.now();
+    drawn_.restore();
+    const auto back = c10::make_scope_exit([&now] { now.restore(); });
+    op_->callBoxed(&stack);
     Results results;
-    for (const int32_t i : made_) results_of(stack[i], results);
+    for (const int32_t i : made_)
+      each(stack[i], kind_, [&](const at::Tensor& tensor) { results.push_back(pointer_to(tensor)); });
     return results;
   }
 
@@ -312,14 +304,6 @@ class Call {
       at::Tensor tensor = specs_[s.spec].on(operands.at(s.spec));
       if (!s.element) stack[s.argument] = std::move(tensor);
       else stack[list].toList().set(s.element - 1, std::move(tensor));
-    }
-  }
-
-  void results_of(const IValue& value, Results& results) const {
-    if (value.isTensor()) {
-      if (counts(value.toTensor(), kind_)) results.push_back(pointer_to(value.toTensor()));
-    } else if (value.isList()) {
-      for (const IValue& one : value.toListRef()) results_of(one, results);
     }
   }
 

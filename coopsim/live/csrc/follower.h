@@ -255,8 +255,11 @@ class Follower {
       row.op->callBoxed(stack);
       return true;
     }
-    if (row.repeats == Repeats::never) {
-      const Roomy roomy(*this);
+    if (row.repeats == Repeats::never) {  // it cannot be started again, so that it may go over the budget
+      state.python += callbacks.roomy != nullptr;
+      const auto roomy = [this](int64_t enter) { if (callbacks.roomy) callbacks.roomy(enter); };
+      roomy(1);
+      const auto back = c10::make_scope_exit([&roomy] { roomy(0); });
       row.op->callBoxed(stack);
       return true;
     }
@@ -386,12 +389,8 @@ class Follower {
     }
     const int64_t before = *ooms;
     const Results results = kept.ours ? kept.ours->run(operands) : by_python(action.op, operands);
-    if (kept.ours && *ooms != before) {  // it has caught that there was no room, and has changed what it took over
-      for (const Value& read : taken) cells[read.storage].let_go(read.version);
-      return false;
-    }
-    if (results.size() != made.results.size()) return false;
-    for (const Value& read : taken) cells[read.storage].let_go(read.version);
+    for (const Value& read : taken) cells[read.storage].let_go(read.version);  // as it is changed, also if it failed
+    if ((kept.ours && *ooms != before) || results.size() != made.results.size()) return false;
     const auto result_of = [&](int32_t s) -> StoragePtr {
       if (StorageImpl* changed = memory_of(s)) return StoragePtr::reclaim_copy(changed);
       StoragePtr found;
@@ -440,22 +439,6 @@ class Follower {
     for (int64_t i = 0; i < n; i++) results.push_back(found[i] ? StoragePtr::reclaim(found[i]) : StoragePtr());
     return results;
   }
-
-  // An op that goes from tensor to tensor cannot be started again, so that it may go over the budget.
-  class Roomy {
-   public:
-    explicit Roomy(Follower& follower) : roomy_(follower.callbacks.roomy) {
-      if (!roomy_) return;
-      follower.state.python++;
-      roomy_(1);
-    }
-    ~Roomy() {
-      if (roomy_) roomy_(0);
-    }
-
-   private:
-    void (*roomy_)(int64_t);
-  };
 
   static constexpr int64_t none = 0;
   const Table* table_ = nullptr;

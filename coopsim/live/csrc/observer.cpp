@@ -205,19 +205,17 @@ void coopsim_pin(Follower* follower, StorageImpl* storage) {
   if (Cell* cell = follower->cells.find(storage)) cell->pinned = true;
 }
 
-// Run a call again; how many results there are, each of the first `most` with a reference for Python. -1: `error` has
-// the reason; -2: there was no room.
+// Run a call again; how many results there are, each of the first `most` with a reference for Python. -1: Python has an
+// error to raise.
 int64_t coopsim_run(std::shared_ptr<Call>* call, StorageImpl* const* operands, int64_t n, StorageImpl** results,
-                    int64_t most, char* error, int64_t length) {
+                    int64_t most) {
   try {
     Results made = (*call)->run({operands, static_cast<size_t>(n)});
     const auto size = static_cast<int64_t>(made.size());
     for (int64_t i = 0; i < std::min(size, most); i++) results[i] = made[static_cast<size_t>(i)].release();
     return size;
   } catch (const std::exception& why) {
-    snprintf(error, static_cast<size_t>(length), "%s", why.what());
-    if (ran_out(why)) return -2;
-    forget_python_s();
+    PyErr_SetString(ran_out(why) ? python_s_out_of_memory() : PyExc_RuntimeError, why.what());
     return -1;
   }
 }

@@ -33,39 +33,32 @@ inline bool counts(const at::Tensor& tensor, c10::DeviceType kind) {
          tensor.layout() == at::kStrided;
 }
 
-inline void collect(const IValue& value, c10::DeviceType kind, Found& found) {
+template <class See>
+void each(const IValue& value, c10::DeviceType kind, const See& see) {
   if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (counts(tensor, kind)) found.push_back(tensor.storage().unsafeGetStorageImpl());
+    if (counts(value.toTensor(), kind)) see(value.toTensor());
   } else if (value.isList()) {
-    for (const IValue& one : value.toListRef()) collect(one, kind, found);
-  }
-}
-
-inline void count(const IValue& value, c10::DeviceType kind, c10::SmallVector<int64_t, 16>& found) {
-  if (value.isTensor()) {
-    if (counts(value.toTensor(), kind)) found.push_back(value.toTensor().numel());
-  } else if (value.isList()) {
-    for (const IValue& one : value.toListRef()) count(one, kind, found);
+    for (const IValue& one : value.toListRef()) each(one, kind, see);
   }
 }
 
 // Of the `n` values on top of the stack: has a tensor more elements than these?
 inline bool outgrows(const Stack& stack, size_t n, c10::ArrayRef<int32_t> positions, c10::DeviceType kind,
                      c10::ArrayRef<int64_t> elements) {
-  c10::SmallVector<int64_t, 16> found;
   const IValue* first = stack.data() + (stack.size() - n);
-  for (const int32_t i : positions) count(first[i], kind, found);
-  for (size_t i = 0; i < std::min(found.size(), elements.size()); i++)
-    if (found[i] > elements[i]) return true;
-  return false;
+  auto most = elements.begin();
+  bool more = false;
+  const auto see = [&](const at::Tensor& tensor) { more |= most != elements.end() && tensor.numel() > *most++; };
+  for (const int32_t i : positions) each(first[i], kind, see);
+  return more;
 }
 
 // On top of the stack are `n` values, of which those at `positions` may be tensors.
 inline Found top(const Stack& stack, size_t n, c10::ArrayRef<int32_t> positions, c10::DeviceType kind) {
   Found found;
   const IValue* first = stack.data() + (stack.size() - n);
-  for (const int32_t i : positions) collect(first[i], kind, found);
+  const auto see = [&](const at::Tensor& tensor) { found.push_back(tensor.storage().unsafeGetStorageImpl()); };
+  for (const int32_t i : positions) each(first[i], kind, see);
   return found;
 }
 

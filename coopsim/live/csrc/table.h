@@ -79,12 +79,9 @@ class Reader {
   int64_t next() { return *at_++; }
   int32_t number() { return static_cast<int32_t>(next()); }
 
-  ArrayRef<int32_t> numbers() {
-    return array<int32_t>(next(), [this] { return number(); });
-  }
-
-  ArrayRef<int64_t> wide() {
-    return array<int64_t>(next(), [this] { return next(); });
+  template <class Number>
+  ArrayRef<Number> numbers() {
+    return array<Number>(next(), [this] { return static_cast<Number>(next()); });
   }
 
   template <class Pair>
@@ -123,9 +120,9 @@ class Reader {
 
   Made made() {
     Made made;
-    made.inputs = numbers();
-    made.results = numbers();
-    made.mutates = numbers();
+    made.inputs = numbers<int32_t>();
+    made.results = numbers<int32_t>();
+    made.mutates = numbers<int32_t>();
     made.reads = pairs<Value>();
     made.writes = pairs<Value>();
     made.restarts = next() != 0;
@@ -140,7 +137,7 @@ class Reader {
     row.draws = static_cast<Draws>(next());
     row.creates = next() != 0;
     row.views = next() != 0;
-    row.elements = wide();
+    row.elements = numbers<int64_t>();
     row.look = pairs<Watch>();
     row.find = pairs<Watch>();
     row.makes = pairs<Value>();
