@@ -5,16 +5,14 @@ A request is a call to the arena for a block. Which ones a step by a plan makes,
 
 import ctypes
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.place import Gone, Places, Resting, place, place_rest, stays
 from coopsim.live.arena.requests import Requests, requests_of
-from coopsim.live.ladder import StepTook, arena_margins, placed
 from coopsim.live.plan import Plan
-from coopsim.live.signatures import Chosen, Signature
+from coopsim.live.signatures import Signature
 
 
 class Placed:
@@ -117,45 +115,3 @@ class Placed:
                 break
             top = offset
         return (*sorted(resting), (max(top - coming, 0), coming)), tuple(sorted(gone))
-
-
-class PlacedPlans:
-    """Finds them at once. choose: a schedule of a signature that leaves so many bytes, and its plan; or why none."""
-
-    def __init__(self, placed: Placed, choose: Callable[[Signature, int], Chosen | str]) -> None:
-        self._placed, self._choose = placed, choose
-        self._looked: WeakSet[Signature] = WeakSet()  # those whose next steps' places were checked once
-
-    def first(self, signature: Signature, limit: int) -> Chosen | str:
-        """A plan whose requests all have places; failing that, the one that needs least; or why there is none."""
-        return self._leaving(signature, arena_margins(limit), limit)
-
-    def after_excess(self, signature: Signature, took: StepTook, limit: int) -> Chosen | None:
-        """Another plan, after a step that found no place in the arena, or took more than the budget with it; or None.
-
-        Where no other step has the signature, it leaves what that step was over. A block beside the arena says nothing
-        of later ones: what lacked was a hole for it.
-        """
-        excess = took.nbytes - limit if signature.first else 0
-        least = max(excess, 2 * signature.state.margin, limit // 100)
-        chosen = self._leaving(signature, arena_margins(limit, least), limit)
-        return None if isinstance(chosen, str) else chosen
-
-    def look_ahead(self, signature: Signature, limit: int) -> Chosen | None:
-        """Another plan, if the next steps of this one find no places as memory lies now; sought once per signature.
-
-        None if its next steps do find places, or if no other plan's would.
-        """
-        if signature in self._looked:
-            return None
-        self._looked.add(signature)
-        if signature.plan is None or self._needed(signature.plan) <= limit:
-            return None
-        made = self._leaving(signature, arena_margins(limit, signature.state.margin), limit)
-        return made if not isinstance(made, str) and self._needed(made[1]) <= limit else None
-
-    def _leaving(self, signature: Signature, margins: Iterable[int], limit: int) -> Chosen | str:
-        return placed(margins, lambda margin: self._choose(signature, margin), self._needed, limit)
-
-    def _needed(self, plan: Plan) -> int:
-        return self._placed.needed(plan)
