@@ -221,7 +221,7 @@ class Planning:
             self._leave_more(signature, state, took, self.limit)
         else:
             self.scattered = True
-            if self.on_gpu and not state.laid_out:
+            if self.on_gpu and not (exceeded or state.laid_out):
                 signature.state = replace(state, kept=0, allocating=0, retries=0)
             else:
                 self._replan(signature, state, took, self.limit)
