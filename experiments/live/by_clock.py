@@ -77,8 +77,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     from coopsim.live.follow import Follow
     from coopsim.live.following import Following
     from coopsim.live.plan import Plan, Row
-    from coopsim.live.residency import Residency
-    from coopsim.live.room import Attempts
+    from coopsim.live.room import Room
     from coopsim.live.streams import Streams
     from coopsim.live.streams import engines as streams_of
     from coopsim.live.tracked import Call
@@ -91,8 +90,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     costs: list[int | None] = []  # of what runs, the innermost last; None: it takes no time, on the host neither
     begin, run, wait = Follow.begin, Following._run, Streams.wait
     offload, fetch, give = Copies.offload, Copies.fetch, Streams.begin
-    again, copy, move = Values.run, Values.copy, Residency.move
-    allocate, attempt = Values.allocate, Attempts.run
+    again, copy, allocate, attempt = Values.run, Values.copy, Values.allocate, Room.attempt
 
     def busy(ns: int) -> None:
         control.host_is_busy(ns)
@@ -133,13 +131,10 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
     def copying(self: Values, storage: torch.UntypedStorage, *rest: Any) -> Any:
         return at(model.moving(2 * storage.nbytes()), copy, self, storage, *rest)
 
-    def moving(self: Residency, storage: torch.UntypedStorage) -> None:
-        timing(model.moving(2 * storage.nbytes()), move, self, storage)
-
     def allocating(self: Values, *args: Any, **kwargs: Any) -> Any:
         return at(0, allocate, self, *args, **kwargs)
 
-    def attempting(self: Attempts, *args: Any) -> Any:
+    def attempting(self: Room, *args: Any) -> Any:
         return timing(costs[-1] if costs else 0, attempt, self, *args)
 
     def now() -> int:
@@ -194,8 +189,7 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
         Follow: {"begin": beginning},
         Following: {"_run": running},
         Values: {"run": running_again, "copy": copying, "allocate": allocating},
-        Attempts: {"run": attempting},
-        Residency: {"move": moving},
+        Room: {"attempt": attempting},
         Streams: {"wait": waiting, "begin": giving},
         Copies: {"offload": offloading, "fetch": fetching},
         observer: {"find": lambda **_: (None, "ops are timed in Python")},
