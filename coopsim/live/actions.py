@@ -3,7 +3,7 @@
 Knows no torch. Values are versions of the trace's storages.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -55,41 +55,32 @@ class Recompute:
         return (*self.targets, *self.takeovers)
 
 
-@dataclass
 class Skipped:
-    """What is left to do of a plan's actions that a step has skipped, as it began without the plan.
+    """The actions of a plan that a step has skipped, as it began without the plan.
 
-    late: values to evict. wanted: values to hold. copies: of values that should be on the host, or on the way.
-
-    evicted: of these, the ones whose memory should have been freed.
+    last: by value, what was to be done to it last; None: to make or to hold it. offloads: copies to the host, by value.
     """
 
-    late: dict[Value, None] = field(default_factory=dict)
-    wanted: set[Value] = field(default_factory=set)
-    copies: dict[Value, Action] = field(default_factory=dict)
-    evicted: dict[Value, None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.last: dict[Value, Kind | None] = {}
+        self.offloads: dict[Value, Action] = {}
 
     def note(self, action: Action | Recompute) -> None:
         """Take note of a skipped action."""
         if isinstance(action, Recompute):
-            self.wanted.update(action.makes)
-            for value in action.makes:
-                self.late.pop(value, None)
-            return
-        value = action.value
-        match action.kind:
-            case Kind.OFFLOAD:
-                self.copies[value] = action
-            case Kind.EVICT_OFFLOADED:
-                self.evicted[value] = None
-            case Kind.FETCH:
-                self.evicted.pop(value, None)
-            case Kind.EVICT:
-                self.wanted.discard(value)
-                self.late[value] = None
-            case Kind.DROP:
-                self.wanted.discard(value)
-                self.late.pop(value, None)
+            self.hold(action.makes)
+        elif action.kind is Kind.OFFLOAD:
+            self.offloads[action.value] = action
+        elif action.kind is not Kind.ARRIVE:
+            self.last[action.value] = action.kind
+
+    def hold(self, values: Iterable[Value]) -> None:
+        """Take note of values that were to be made or held."""
+        self.last.update(dict.fromkeys(values))
+
+    def values(self, kind: Kind | None) -> list[Value]:
+        """The values to which this was to be done last."""
+        return [value for value, last in self.last.items() if last is kind]
 
 
 @dataclass

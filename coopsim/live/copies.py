@@ -5,11 +5,10 @@ The area is one allocation, page-locked where the device is a GPU. There is one 
 
 import mmap
 import weakref
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -22,37 +21,19 @@ OUT, BACK = 0, 1  #: directions: to the host, from the host
 Mark = Any  #: the end of a copy, as its engines know it
 
 
-class Engines(Protocol):
-    """Copies in each direction go in the order in which they begin. Of a GPU they are streams of its own (Streams)."""
+class Engines:
+    """They make the copies in each direction in the order in which they begin: on the CPU at once.
 
-    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor, /) -> Mark:
-        """Begin a copy, after all that the program's streams have been given; return a mark of its end."""
-
-    def wait(self, way: int, end: Mark, /) -> None:
-        """Let all that follows on the program's streams come after the end of a copy."""
-
-
-class LateEngines:
-    """On the CPU: a copy is made when it is waited for, the latest moment at which it may end on a GPU.
-
-    So what a GPU's engines could read or overwrite out of turn shows in the numbers.
+    Of a GPU they are streams of its own (Streams).
     """
 
-    def __init__(self) -> None:
-        self._waiting: tuple[deque[Callable[[], object]], ...] = deque(), deque()
-        self._made = [0, 0]
-
-    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor) -> Mark:
-        """Put a copy at the end of its queue (Engines); the mark is its number."""
-        self._waiting[way].append(lambda: to.copy_(source))
-        return self._made[way] + len(self._waiting[way]) - 1
+    def begin(self, _way: int, to: torch.Tensor, source: torch.Tensor) -> Mark:
+        """Begin a copy, after all that the program's streams have been given; return a mark of its end."""
+        with DisableTorchDispatch():
+            to.copy_(source)
 
     def wait(self, way: int, end: Mark) -> None:
-        """Make the copies up to this one."""
-        with DisableTorchDispatch():
-            while self._made[way] <= end:
-                self._waiting[way].popleft()()
-                self._made[way] += 1
+        """Let all that follows on the program's streams come after the end of a copy."""
 
 
 class HostArea:

@@ -47,7 +47,7 @@ class LiveLedger(Ledger):
         """Share the account with an observer, which has counted nothing so far, before a step begins."""
         observer.account[0] = self._account[0]
         self._observer, self._account = observer, observer.account
-        for key, slot in self._slots.items():
+        for key, slot in list(self._slots.items()):
             if slot.holds is not None and observer.count(key):
                 self._take_off(slot.holds)
 
@@ -112,7 +112,7 @@ class LiveLedger(Ledger):
         if not self.knows(untyped._cdata):
             self.of_storage(untyped)
         elif held in self._uncounted and self._observer is None:
-            self.released(held)
+            self.released(held)  # as if it had never been taken off
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     def released(self, storage: Storage) -> None:

@@ -27,15 +27,16 @@ from coopsim.live.writers import is_blank
 class Follow(Progress):
     """Follows a plan through one step.
 
-    Either Python does so, or the compiled observer. While the observer does (`observed`), the state of tracked storages
-    and calls is known only there until `fetch`. broken: why the plan cannot be followed any further; "" if it can.
+    Either Python does so, or the compiled observer. While the observer does, `observed` is set, and the state of
+    tracked storages and calls is known only there until `fetch`. broken: why the plan cannot be followed any further;
+    "" if it can.
     """
 
-    def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
-        super().__init__(plan, values, known)
+    def __init__(self, plan: Plan, values: Values, tracked: TrackedStorages) -> None:
+        super().__init__(plan, values, tracked)
         self.rows = plan.rows
         self._observed: Observed | None = None  # hands over to the observer, if that can follow
-        self.observed = False
+        self.observed: Observed | None = None  #: the same, while that follows
         self.state: Any = (ctypes.c_int64 * len(State.FIELDS))()  #: by State; the observer's own if there is one
         self.done = 0  #: of the actions before the next op, how many are done
         self.broken = ""
@@ -60,48 +61,48 @@ class Follow(Progress):
 
     def hand_over(self) -> bool:
         """Let the observer go on, if it can and does not already. False if the plan cannot be followed any further."""
-        observed = self._observed
-        if observed is not None and not (self.observed or self.broken) and observed.observer.is_usual():
-            self.observed = True
+        observed, here = self._observed, self.observed is None and not self.broken
+        if observed is not None and here and observed.observer.is_usual():
+            self.observed = observed
             observed.follow(self.at)
         return not self.broken
 
     def fetch(self) -> None:
         """Let Python go on in place of the observer, with what that knows. Does nothing if Python follows already."""
-        if self._observed is not None and self.observed:
+        if self.observed is not None:
             self.done = self.state[State.DONE]
             if self.state[State.BROKEN]:
                 self.broken = "works on other tensors"
-            self._observed.fetch()
-            self.observed = False  # only now, as nobody else knows what it has not handed over
+            self.observed.fetch()
+            self.observed = None  # only now, as nobody else knows what it has not handed over
 
     @contextmanager
     def in_python(self, storage: torch.UntypedStorage | None = None) -> Iterator[None]:
         """A context in which Python follows. With a `storage`, only if that has been evicted."""
-        observed, there = self._observed, self.observed
-        if observed is not None and there and storage is not None and not observed.observer.has_emptied(storage):
+        observed = self.observed
+        if observed is not None and storage is not None and not observed.observer.has_emptied(storage):
             yield
             return
         self.fetch()
         try:
             yield
         finally:
-            if there:
+            if observed is not None:
                 self.hand_over()
 
     def end(self) -> None:
         """Stop following the plan, as the step is over or leaves the plan, and take back what the observer knows."""
-        if self._observed is not None and self.observed:
-            self.observed = not self._observed.end(over=self.at == len(self.rows))
+        if self.observed is not None and self.observed.end(over=self.at == len(self.rows)):
+            self.observed = None
         self.fetch()
         self._observed = None
         self.state = (ctypes.c_int64 * len(State.FIELDS))(*self.state)
 
     def pin(self, storage: torch.UntypedStorage) -> None:
         """Keep a storage's memory in place until the step is over: it is not evicted. Unknown ones are ignored."""
-        if self._observed is not None and self.observed:
-            self._observed.observer.pin(storage)
-        elif (tracked := self.known.known(storage)) is not None:
+        if self.observed is not None:
+            self.observed.observer.pin(storage)
+        elif (tracked := self.tracked.known(storage)) is not None:
             tracked.pinned = True
 
     def _bind(self, watched: Iterable[tuple[int, int]], found: Sequence[torch.Tensor]) -> None:
@@ -115,7 +116,7 @@ class Follow(Progress):
             storage = found[i].untyped_storage()
             tracked = self.storages.get(s)
             if tracked is None:
-                self.storages[s] = self.known.enter(TrackedStorage(storage, number=s))
+                self.storages[s] = self.tracked.enter(TrackedStorage(storage, number=s))
             elif tracked.ref() is not storage:
                 raise Deviation("works on other tensors")
 
@@ -126,7 +127,7 @@ class Follow(Progress):
         """
         expected = {self.storages[s] for _, s in row.look}
         for tensor in given:
-            tracked = self.known.known(tensor.untyped_storage())
+            tracked = self.tracked.known(tensor.untyped_storage())
             if tracked is not None and tracked not in expected and self.storages.get(tracked.number) is tracked:
                 raise Deviation("changes other tensors")
 
@@ -141,7 +142,6 @@ class Follow(Progress):
         storages: dict[int, TrackedStorage] = {}
         versions: dict[int, int] = {}
         skipped, watched = Skipped(), self.plan.watched
-        late, wanted = skipped.late, skipped.wanted
         for row, ran in zip(self.rows, before, strict=False):
             call = ran.call
             for numbers, found in ((row.entry.inputs, ran.inputs), (row.entry.results, ran.results)):
@@ -151,8 +151,8 @@ class Follow(Progress):
             for action in row.before:
                 skipped.note(action)
             versions |= dict(row.makes)
-            wanted.update((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
-            wanted.update(row.copies)
+            skipped.hold((s, v) for s, v in row.keep if versions.get(s, v) == v)  # what the op overwrites is gone
+            skipped.hold(row.copies)
             writes = self.plan.program.writes[row.entry.op]
             if row.call and call is None and writes and not is_blank(row.func):
                 return False  # as another plan has not kept it
@@ -163,7 +163,7 @@ class Follow(Progress):
             self.advance()
         if any(storages[s].version != version for s, version in versions.items()):
             return False
-        residency = self.values.residency
+        residency, wanted = self.values.residency, skipped.values(None)
         for value in ((storages[s], v) for s, v in wanted if s in storages):
             if residency.memory_of(value) is None and value[1] not in value[0].makers:
                 return False
@@ -171,11 +171,11 @@ class Follow(Progress):
         for s, tracked in storages.items():
             tracked.number = s
         self._hold(wanted)
-        for s, version in late:
-            self.values.residency.evict((storages[s], version))
-        for copy in skipped.copies.values():
+        for s, version in skipped.values(Kind.EVICT):
+            residency.evict((storages[s], version))
+        for copy in skipped.offloads.values():
             self._act(copy)
-        for copied in skipped.evicted:
+        for copied in skipped.values(Kind.EVICT_OFFLOADED):
             self._act(Action(Kind.EVICT_OFFLOADED, copied))
         for s, tracked in storages.items() if held else ():
             for version in {v for v in tracked.held if (s, v) not in wanted}:

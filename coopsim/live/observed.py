@@ -91,12 +91,12 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> list[int]:
 class Progress:
     """How far a step has followed a plan: what both followers know, though not at the same time.
 
-    known: all tracked storages of the step. storages: those that the plan watches, by number in its trace. calls: that
-    were kept, by number of the op.
+    tracked: all tracked storages of the step. storages: those that the plan watches, by number in its trace. calls:
+    that were kept, by number of the op.
     """
 
-    def __init__(self, plan: Plan, values: Values, known: TrackedStorages) -> None:
-        self.plan, self.values, self.known = plan, values, known
+    def __init__(self, plan: Plan, values: Values, tracked: TrackedStorages) -> None:
+        self.plan, self.values, self.tracked = plan, values, tracked
         self.storages: dict[int, TrackedStorage] = {}
         self.calls: dict[int, Call] = {}
 
@@ -165,7 +165,7 @@ class Observed:
             s, storage, nbytes = next(numbers), stored(next(numbers)), next(numbers)
             tracked = storages.get(s)
             if tracked is None:
-                tracked = storages[s] = progress.known.enter(TrackedStorage(storage, nbytes, s))
+                tracked = storages[s] = progress.tracked.enter(TrackedStorage(storage, nbytes, s))
             tracked.version, tracked.made_again = next(numbers), True
             tracked.evicted, tracked.pinned = bool(next(numbers)), bool(next(numbers))
             for _ in range(next(numbers)):

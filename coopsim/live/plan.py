@@ -209,9 +209,9 @@ class Plan:
                     look=[(i, s) for i, s in enumerate(entry.inputs) if s in watch],
                     find=[(i, s) for i, s in enumerate(entry.results) if s in watch],
                     makes=[v for v in writes[op] if v[0] in watch] if op >= 0 else [],
-                    before=self._before.get(op, []) if op >= 0 else [],
-                    copies=self._copies.get(op, []) if op >= 0 else [],
-                    keep=self._keep.get(op, []) if op >= 0 else [],
+                    before=self._before.get(op, []),
+                    copies=self._copies.get(op, []),
+                    keep=self._keep.get(op, []),
                     call=op in self._calls,
                     elements=_elements(entry, outside),
                 )

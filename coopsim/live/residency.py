@@ -12,7 +12,7 @@ from functools import cache
 import torch
 
 from coopsim.live import observer
-from coopsim.live.copies import Copies, HostArea, LateEngines
+from coopsim.live.copies import Copies, Engines, HostArea
 from coopsim.live.device import LiveLedger
 from coopsim.live.errors import TRAP_TEXT, LiveError
 from coopsim.live.streams import Streams
@@ -33,7 +33,7 @@ class Residency:
         self.device_type, self.ledger, self.streams = device_type, ledger, streams
         #: Evicted tracked storages, by key, in order of eviction.
         self.evicted: dict[int, TrackedStorage] = {}
-        self.copies = Copies(area, streams or LateEngines())
+        self.copies = Copies(area, streams or Engines())
         self.evictions = self.recomputes = self.spills = self.spilled_bytes = 0
 
     # -- on the device -----------------------------------------------------------------------------------------------

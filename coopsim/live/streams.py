@@ -10,11 +10,12 @@ from functools import cache
 
 import torch
 
+from coopsim.live.copies import Engines
 from coopsim.live.tracked import TrackedStorage
 from coopsim.record.observe.torch_private import DisableTorchDispatch, current_device, current_graph_task_id, raw_stream
 
 
-class Streams:
+class Streams(Engines):
     """The streams of a program's steps: while they use a single one, only copies are waited for.
 
     They outlast a step: in the next, a stream may read what was run again in this one, and has waited for its first run

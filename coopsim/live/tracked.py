@@ -1,7 +1,6 @@
 """The storages of a running step, the versions of their contents, and the calls that made these."""
 
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
@@ -255,8 +254,3 @@ def calls_for(wanted: Iterable[Value], there: Callable[[Value], bool]) -> list[C
             stack.append((value, True))
             stack += [(read, False) for read in reversed(call.reads)]
     return list(found)
-
-
-def uses_of(calls: Iterable[Call]) -> Counter[Value]:
-    """How many of these calls read each value."""
-    return Counter(read for call in calls for read in call.reads)

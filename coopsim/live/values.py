@@ -4,6 +4,7 @@ A call is an op that ran, with its arguments, so that it can run again (tracked.
 knows.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -15,7 +16,7 @@ from coopsim.live.copies import bytes_of
 from coopsim.live.errors import LiveError
 from coopsim.live.operands import Repeats, change, on_device, repeats
 from coopsim.live.room import Room
-from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for, uses_of
+from coopsim.live.tracked import Call, Spec, TrackedStorage, Value, calls_for
 from coopsim.record.observe.torch_private import DisableAutocast, DisableTorchDispatch, DispatchBelowAutograd
 
 _EMPTY = torch.ops.aten.empty.memory_format
@@ -67,7 +68,7 @@ class Values:
 
     def _run_all(self, calls: Sequence[Call], wanted: Collection[Value], protected: Collection[TrackedStorage]) -> None:
         """Run calls again, in this order, and let go of what only they read."""
-        uses, ours = uses_of(calls), set[Value]()
+        uses, ours = Counter(read for call in calls for read in call.reads), set[Value]()
         for call in calls:
             keep = {*protected, *(tracked for tracked, _ in call.reads)}
             for read in call.reads:

@@ -129,10 +129,10 @@ def timed(host: Host | None = None) -> Iterator[Clock]:
         at(makes.get((tracked.number, version), 0), again, self, call, *rest)
 
     def copying(self: Values, storage: torch.UntypedStorage, *rest: Any) -> Any:
-        return at(model.moving(2 * storage.nbytes()), copy, self, storage, *rest)
+        return timing(model.moving(2 * storage.nbytes()), at, None, copy, self, storage, *rest)
 
     def allocating(self: Values, *args: Any, **kwargs: Any) -> Any:
-        return at(0, allocate, self, *args, **kwargs)
+        return at(None if costs and costs[-1] is None else 0, allocate, self, *args, **kwargs)
 
     def attempting(self: Room, *args: Any) -> Any:
         return timing(costs[-1] if costs else 0, attempt, self, *args)

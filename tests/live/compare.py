@@ -1,20 +1,50 @@
 """Train a program inside a budget and without one, and compare all that is left, bit by bit."""
 
 import gc
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 import coopsim.live
 from coopsim.cards.link import Link
+from coopsim.live import residency
 from coopsim.live.budget import offer
+from coopsim.live.copies import Engines
 from coopsim.live.host import Hosting
 from coopsim.live.session import TrainingSession
+from coopsim.record.observe.torch_private import DisableTorchDispatch
 from coopsim.simulate.options import ReplayOptions
 from tests.live.programs import PROGRAMS
 
 STEPS = 9
+
+
+class LateEngines(Engines):
+    """A copy is made when it is waited for, the latest moment at which it may end on a GPU.
+
+    So what a GPU's engines could read or overwrite out of turn shows in the numbers.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: tuple[deque[Callable[[], object]], ...] = deque(), deque()
+        self._made = [0, 0]
+
+    def begin(self, way: int, to: torch.Tensor, source: torch.Tensor) -> int:
+        """Put a copy at the end of its queue; the mark is its number."""
+        self._waiting[way].append(lambda: to.copy_(source))
+        return self._made[way] + len(self._waiting[way]) - 1
+
+    def wait(self, way: int, end: int) -> None:
+        """Make the copies up to this one."""
+        with DisableTorchDispatch():
+            while self._made[way] <= end:
+                self._waiting[way].popleft()()
+                self._made[way] += 1
+
+
+residency.Engines = LateEngines  # type: ignore[misc]
 
 
 class FastHost(Hosting):

@@ -1,6 +1,6 @@
 """Training that offloads leaves the same bits as training without a budget.
 
-On the CPU a copy is made at the latest moment at which it may end on a GPU (engines.LateEngines), so what may read or
+On the CPU a copy is made at the latest moment at which it may end on a GPU (compare.LateEngines), so what may read or
 overwrite bytes out of turn shows in the numbers.
 """
 
@@ -57,9 +57,9 @@ FAULTS = {
 PLANT = """
 from dataclasses import replace
 from coopsim.live import actions
-from coopsim.live.copies import BACK, OUT, LateEngines
+from coopsim.live.copies import BACK, OUT
 from coopsim.live.errors import LiveError
-from tests.live.compare import FastHost, compare
+from tests.live.compare import FastHost, LateEngines, compare
 begin, wait, places = own = LateEngines.begin, LateEngines.wait, actions._places
 seen = set()
 def stale(self, way, to, source):
