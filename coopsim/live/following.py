@@ -207,8 +207,8 @@ class Recording(State):
         if not following.take_over(entry.ran for entry in self.recorder.op_log):
             self._record()
         else:
+            context.runner.keep_calls(False)  # what is freed with them has no place in the plan
             following.begin()
-            context.runner.keep_calls(False)
             self.recorder.end(learn=False)
             self._go_on(following)
 

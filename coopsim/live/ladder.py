@@ -6,14 +6,13 @@ project's history records no sweep of any of these parameters.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from coopsim.live.plan import Plan
 from coopsim.live.schedules import CHEAP, Search
-from coopsim.live.signatures import Candidate, Chosen, Failure
+from coopsim.live.signatures import Candidate, Failure
 from coopsim.trace.schedule import Schedule
 
 #: Shares of the budget that plans leave for what the caching allocator cannot use, one after the other, until steps are
@@ -101,23 +100,20 @@ def _cost(failed: Failure, search: Search) -> float:
     return failed.candidate.cost + failed.retries * RETRY_NS / max(int(search.trace.cost_ns.sum()), 1)
 
 
-def placed(
-    margins: Iterable[int], choose: Callable[[int], Chosen | str], needed: Callable[[Plan], int], limit: int
-) -> Chosen | str:
-    """The first plan whose requests all have addresses below `limit`, of those that leave these margins, in an arena.
+def placed(search: Search, needed: Callable[[Candidate], int], least: int = 0) -> Candidate | str:
+    """The first schedule, of those that leave `arena_margins`, whose requests all have addresses within the budget.
 
-    Failing that, the one that needs least; or why there is none. choose: a plan with a margin, or why there is none.
-    needed: the height at which all of its requests have addresses.
+    Failing that, the one that needs least; or why there is none. needed: the size of the arena that a schedule needs.
     """
-    best: Chosen | str = "nothing is left of the budget"
-    least = math.inf
-    for margin in margins:
-        chosen = choose(margin)
-        if isinstance(chosen, str):
-            return chosen if isinstance(best, str) else best
-        if (height := needed(chosen[1])) < least:
-            least, best = height, chosen
-        if height <= limit:
+    best: Candidate | str = "nothing is left of the budget"
+    size = math.inf
+    for margin in arena_margins(search.limit, least):
+        found = search.leaving(margin)
+        if isinstance(found, str):
+            return found if isinstance(best, str) else best
+        if (own := needed(found)) < size:
+            best, size = found, own
+        if own <= search.limit:
             break
     return best
 

@@ -11,10 +11,10 @@ from typing import Any
 from coopsim.live.arena.place import place, stays
 from coopsim.live.arena.requests import requests_of
 from coopsim.live.host import Hosting, StepTime, step_time
-from coopsim.live.ladder import arena_margins, margins, placed
+from coopsim.live.ladder import margins, placed
 from coopsim.live.plan import Plan
 from coopsim.live.schedules import Least, Search, least
-from coopsim.live.signatures import Candidate, Chosen, PlanState, Signature
+from coopsim.live.signatures import Candidate, PlanState, Signature
 
 _CLOSE = 0.02  #: of the peak, the accuracy of the smallest budget that has a plan
 
@@ -78,22 +78,13 @@ def at_start(op_log: Sequence[Any], search: Search) -> Candidate | str:
 
     If there is none, why. op_log: the step's ops (plan.Entry).
     """
-    if why := search.too_much():
-        return why
 
-    def choose(margin: int) -> Chosen | str:
-        found = search.leaving(margin)
-        if isinstance(found, str):
-            return "no schedule was found that fits"
-        return found, Plan(search.trace, found.schedule, op_log)
-
-    def needed(plan: Plan) -> int:
-        asked = requests_of(plan)
+    def needed(candidate: Candidate) -> int:
+        asked = requests_of(Plan(search.trace, candidate.schedule, op_log))
         resting = ((0, stays(asked, search.trace, search.others)),)  # as one block
         return place(asked, resting, search.limit).needed
 
-    chosen = placed(arena_margins(search.limit), choose, needed, search.limit)
-    return chosen if isinstance(chosen, str) else chosen[0]
+    return search.too_much() or placed(search, needed)
 
 
 def _smallest(made: Signature, policy: str, least_bytes: int, room: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coopsim.live import ladder
-from coopsim.live.arena.placed import Placed, PlacedPlans
+from coopsim.live.arena.placed import Placed
 from coopsim.live.background import Background
 from coopsim.live.errors import DoesNotFit
 from coopsim.live.host import Offloading, step_time
@@ -51,7 +51,6 @@ class Planning:
         self.varies = False  #: whether steps leave their plans, which then keep the call of every op
         self.scattered = False  #: whether steps may have left values with holes between them
         self.replans = 0  #: plans that were replanned, over all signatures
-        self._in_arena = PlacedPlans(placed, self._choose) if placed is not None else None
         self._steady_margin = 0  # of the latest plan whose steps were steady, of whatever signature
 
     # -- what plans are for ------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ class Planning:
         self.on_gpu = device_type == "cuda"
         self.offloading.run_on(device_type)
         if not in_arena:
-            self.placed = self._in_arena = None
+            self.placed = None
 
     def count_others(self, nbytes: int) -> None:
         """Let later plans leave room for bytes that the allocator has given to others than the program's storages."""
@@ -74,7 +73,7 @@ class Planning:
         if limit != self.limit:
             self.limit = limit
             for signature in signatures:
-                self._try(signature, self._first(signature))
+                self._try(signature, self._with_plan(signature, self._found(signature, self._search(signature))))
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
         """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
@@ -97,11 +96,8 @@ class Planning:
             self.background.ask(signature, search)
             if not signature.first:
                 signature.state = PlanState("its plan is still being made")
-        elif self._in_arena is not None and not signature.first:
-            self._try(signature, self._first(signature))
         else:
-            in_arena = self._in_arena is not None
-            self._adopt(signature, search, at_start(signature.op_log, search) if in_arena else search.first())
+            self._adopt(signature, search, self._found(signature, search))
 
     def take(self) -> None:
         """Adopt the plans that the background has made since; what it could not make is planned here and now."""
@@ -121,7 +117,7 @@ class Planning:
     @property
     def asks(self) -> bool:
         """Whether the background makes first plans."""
-        named = isinstance(self.policy, str) and self._in_arena is None
+        named = isinstance(self.policy, str) and self.placed is None
         return named and self.background is not None and self.background.alive
 
     def _search(self, signature: Signature) -> Search:
@@ -133,12 +129,20 @@ class Planning:
             signature.trace, self.policy, self.limit, self.others, self.offloading.hosting, ops=ops, margin=margin
         )
 
-    def _first(self, signature: Signature) -> Chosen | str:
-        """The first plan of a signature; or why there is none."""
-        search = self._search(signature)
-        if self._in_arena is not None:
-            return search.too_much() or self._in_arena.first(signature, search.limit)
-        return self._with_plan(signature, search.first())
+    def _found(self, signature: Signature, search: Search) -> Candidate | str:
+        """The first schedule of a signature; or why there is none. In an arena, its requests have addresses."""
+        if self.placed is None:
+            return search.first()
+        return at_start(signature.op_log, search) if signature.first else self._addressed(signature, search)
+
+    def _addressed(self, signature: Signature, search: Search, least: int = 0) -> Candidate | str:
+        """A schedule whose requests have addresses beside what the arena has; or why there is none.
+
+        least: bytes of the budget that it leaves at least.
+        """
+        assert self.placed is not None
+        needed = self.placed.needed
+        return search.too_much() or ladder.placed(search, lambda one: needed(self._plan(signature, one)), least)
 
     def _adopt(self, signature: Signature, search: Search, found: Candidate | str) -> None:
         """Go by what a search has found. On a GPU nothing is refused, as its steps may use the host."""
@@ -157,10 +161,6 @@ class Planning:
         else:
             signature.state = PlanState("", *chosen, stays=stays, tried=tried)
 
-    def _choose(self, signature: Signature, margin: int) -> Chosen | str:
-        """A schedule that leaves this margin, with its plan; or why there is none."""
-        return self._with_plan(signature, self._search(signature).leaving(margin))
-
     def _with_plan(self, signature: Signature, found: Candidate | str) -> Chosen | str:
         """A schedule with its plan. If the host has no room for its copies, another without copies; or why none.
 
@@ -169,7 +169,9 @@ class Planning:
         if isinstance(found, str):
             return found
         plan = self._plan(signature, found)
-        return (found, plan) if self.offloading.reserve(plan.host_bytes) else self._choose(signature, found.margin)
+        if self.offloading.reserve(plan.host_bytes):
+            return found, plan
+        return self._with_plan(signature, self._search(signature).leaving(found.margin))
 
     def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
         """The plan by which steps follow a schedule.
@@ -210,18 +212,13 @@ class Planning:
         steady = signature.first or not (took.retries or (took.calls and not warm))  # no other will be like the first
         allocated = state.allocate(took.retries, ran_out=took.ran_out)
         if not exceeded and (steady or state.stays or not warm):
-            self._keep(signature, state.keep(VALIDATING_STEPS) if steady else allocated, self.limit)
+            self._keep(signature, state.keep(VALIDATING_STEPS) if steady else allocated)
         elif state.stays and not (state.tried and took.nbytes > self.limit):
             gives_up = allocated.ran_out >= _GIVING_UP_STEPS
             why = "steps run out of memory by every plan"
             signature.state = replace(allocated, why=why, plan=None, validated=False) if gives_up else allocated
-        elif self._in_arena is not None:
-            chosen = self._in_arena.after_excess(signature, took, self.limit)
-            self.replans += chosen is not None
-            if chosen is not None:
-                self._try(signature, chosen)
-            else:
-                signature.state = replace(state, stays=True)
+        elif self.placed is not None:
+            self._leave_more(signature, state, took, self.limit)
         else:
             self.scattered = True
             if self.on_gpu and not (exceeded or state.laid_out):
@@ -229,14 +226,8 @@ class Planning:
             else:
                 self._replan(signature, state, took, self.limit)
 
-    def _keep(self, signature: Signature, state: PlanState, limit: int) -> None:
-        """Go on to this state, validated if enough steps have kept to the budget; or, in an arena, to a better plan."""
-        if self._in_arena is not None and not signature.first:
-            better = self._in_arena.look_ahead(signature, limit)
-            if better is not None:
-                self.replans += 1
-                self._try(signature, better, stays=state.stays)
-                return
+    def _keep(self, signature: Signature, state: PlanState) -> None:
+        """Go on to this state, validated if enough steps have kept to the budget."""
         enough = 1 if signature.first else VALIDATING_STEPS
         if state.kept >= VALIDATING_STEPS:
             self._steady_margin = state.margin
@@ -244,6 +235,21 @@ class Planning:
         if not state.validated and shown >= enough:
             state = replace(state, validated=True, tried=state.tried if state.stays else ())
         signature.state = state
+
+    def _leave_more(self, signature: Signature, state: PlanState, took: StepTook, limit: int) -> None:
+        """Go on to a plan that leaves twice as much of the arena; if there is none, this one stays.
+
+        Where no other step has the signature, it leaves what this step was over. A block beside the arena says nothing
+        of later ones: what lacked was a hole for it.
+        """
+        excess = took.nbytes - limit if signature.first else 0
+        least = max(excess, 2 * state.margin, limit // 100)
+        chosen = self._with_plan(signature, self._addressed(signature, self._search(signature), least))
+        if isinstance(chosen, str):
+            signature.state = replace(state, stays=True)
+        else:
+            self.replans += 1
+            self._try(signature, chosen)
 
     def _replan(self, signature: Signature, state: PlanState, took: StepTook, limit: int) -> None:
         """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried.

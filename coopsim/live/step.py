@@ -286,12 +286,11 @@ class Step:
         context, first = self._context, next(iter(start.candidates), None)
         if start.expected is not None:
             return (Following if start.expected.plan else Spilling)(context, start.expected)
-        expects = first.plan if first is not None else None
         recorder = StepRecorder(
             self._ledger,
             self._device_type,
             context.runner,
             self._arena,
-            context.placed.expect(expects) if context.placed is not None and expects is not None else None,
+            context.placed.expect(first) if context.placed is not None and first is not None and first.plan else None,
         )
         return Recording(context, recorder, start.candidates)

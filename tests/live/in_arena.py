@@ -11,6 +11,7 @@ from coopsim.live.arena.place import Places
 from coopsim.live.arena.placed import Placed
 from coopsim.live.arena.requests import TO_THE_END, Requests
 from coopsim.live.budget import Budget, offer
+from coopsim.live.copies import host_memory
 from coopsim.live.errors import LiveError
 from coopsim.live.host import Hosting
 from coopsim.live.plan import Plan
@@ -40,10 +41,16 @@ GIVE_DOUBLE = """  std::multiset<void*> doubles;
 """
 
 
+KEPT: list[torch.UntypedStorage] = []  #: the memory of arenas
+
+
 def serve_cpu(nbytes: int) -> library.Arena:
     """An arena of so many bytes of the host's memory, in which PyTorch's tensors on the CPU lie from now on."""
-    if library.load().coopsim_arena_serve_cpu(nbytes):
-        raise MemoryError(f"no {nbytes} bytes")
+    memory, lib = host_memory(nbytes), library.load()
+    assert memory is not None
+    KEPT.append(memory)
+    lib.coopsim_arena_host(memory.data_ptr(), nbytes)
+    lib.coopsim_arena_serve_cpu()
     return library.Arena(library.HOST)
 
 
@@ -103,7 +110,11 @@ def without_guard() -> None:
         if name == "arena.cpp":
             assert GUARD in text
             assert GIVE in text
-            text = text.replace(GUARD, NO_GUARD).replace(GIVE, GIVE_DOUBLE)
+            text = (
+                text.replace(GUARD, NO_GUARD)
+                .replace(GIVE, GIVE_DOUBLE)
+                .replace("#include <vector>", "#include <set>\n#include <vector>")
+            )
         return text
 
     Extension.source = source  # type: ignore[method-assign]
@@ -113,8 +124,8 @@ def shift_addresses() -> None:
     """Every second request has its place too low by one granule."""
     own = Placed.places
 
-    def places(self: Placed, plan: Plan, at: int = 0) -> Places:
-        found = own(self, plan, at)
+    def places(self: Placed, plan: Plan, at: int = 0, decided: int = 0) -> Places:
+        found = own(self, plan, at, decided)
         return replace(found, offset=[o - 512 if i % 2 and o >= 512 else o for i, o in enumerate(found.offset)])
 
     Placed.places = places  # type: ignore[method-assign]

@@ -1,5 +1,6 @@
 """The arena's allocator by itself, without CUDA: against a list of intervals that knows nothing of how it chooses."""
 
+from dataclasses import replace
 from itertools import combinations
 
 from coopsim.live.arena.place import place, place_rest
@@ -107,7 +108,7 @@ def test_what_an_op_takes_for_good_is_none_of_its_temporaries(child: Runner) -> 
 def test_requests_lie_around_what_stays_and_what_others_leave() -> None:
     """No two blocks overlap while both are there; where all that is left lies as the cycle has it, so does the rest."""
     nbytes, until = [512, 1024, 512, 2048, 512], [2, 4, TO_THE_END, 5, TO_THE_END]
-    asked = Requests([0, 5], nbytes, until, [False] * 4 + [True], [(512, 2)])
+    asked = Requests([0, 5], nbytes, until, [None] * 4 + ["optimizer_state"], [(512, 2)])
     resting, limit = ((0, 512), (5632, 1024)), 6656
     usual = place(asked, resting, limit)
     assert usual.needed <= 5632
@@ -120,6 +121,16 @@ def test_requests_lie_around_what_stays_and_what_others_leave() -> None:
         found = place_rest(asked, resting, limit, gone, 0)
         assert -1 not in found.offset
         apart(asked, found.offset, [*((*block, TO_THE_END) for block in resting), *gone])
+    longer = replace(asked, until=[max(u, 3) for u in until])  # nothing is freed before it is known what the step is
+    apart(longer, place_rest(asked, resting, limit, (), 0, 3).offset, [(*block, TO_THE_END) for block in resting])
+
+
+def test_what_a_first_step_leaves_for_good_lies_below_all_else() -> None:
+    """Or it would lie in the way of all later steps."""
+    asked = Requests(
+        [0, 4], [2048, 512, 1024, 512], [4, *[TO_THE_END] * 3], [None, None, "optimizer_state", "gradient"]
+    )
+    assert place(asked, ((0, 512),), 1 << 20).offset[1:3] == [1536, 512]
 
 
 def apart(asked: Requests, offset: list[int], there: list[tuple[int, int, int]]) -> None:

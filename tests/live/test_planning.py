@@ -1,5 +1,6 @@
 """Plans that are replanned: each leaves more of the budget, until steps are steady, or no other is left."""
 
+from itertools import pairwise
 from typing import Any
 
 from tests.conftest import Runner
@@ -209,30 +210,38 @@ def test_plans_of_steps_that_take_turns_are_replanned_also_once_validated(child:
 
 IN_ARENA = """
 from types import SimpleNamespace
-from coopsim.live.arena.placed import PlacedPlans
-from coopsim.live.ladder import StepTook
-from coopsim.live.signatures import Candidate, PlanState, Signature
-def following(own):
-    return Signature(None, [], 1, state=PlanState("", Candidate(own, None), own))
-def plans(most):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
-    placed = SimpleNamespace(needed=lambda plan: 410 - plan)
-    choose = lambda _, margin: (Candidate(margin, None), margin) if margin <= most else "none"
-    return PlacedPlans(placed, choose)
-def first(most):
-    chosen = plans(most).first(following(0), 400)
-    return chosen if isinstance(chosen, str) else chosen[1]
-def after(own):
-    chosen = plans(60).after_excess(following(own), StepTook(0, ran_out=True), 400)
-    return chosen and chosen[1]
-one, signature = plans(60), following(0)
-looked = [one.look_ahead(signature, 400) for _ in range(2)]
-answer([first(60), first(7), first(-1), looked[0][1], looked[1], after(0), after(15), after(31)])
+from coopsim.live import ladder
+from coopsim.live.signatures import Candidate
+def placed(most, least=0):  # of those that leave more, there are none; one that leaves 10 bytes of 400 has places
+    search = SimpleNamespace(limit=400, leaving=lambda margin: Candidate(margin, None) if margin <= most else "none")
+    found = ladder.placed(search, lambda one: 410 - one.margin, least)
+    return found if isinstance(found, str) else found.margin
+answer([placed(60), placed(7), placed(-1), placed(60, 30), placed(60, 62)])
 """
 
 
 def test_in_an_arena_a_plan_leaves_more_until_its_requests_have_places(child: Runner) -> None:
-    """Or the one with the least height. Its next steps are looked at once; after an excess it leaves twice as much."""
-    assert child(IN_ARENA) == [15, 7, "none", 15, None, 15, 31, None]
+    """Or the one that needs least."""
+    assert child(IN_ARENA) == [15, 7, "none", 31, "none"]
+
+
+def test_in_an_arena_a_plan_leaves_twice_as_much_after_a_step_that_ran_out_of_memory(child: Runner) -> None:
+    text = """
+from types import SimpleNamespace
+trace = synth.chain(24)
+signature, limit = Signature(trace, [], 1), int(3 * schedules.least(trace).nbytes)
+planning, found = Planning("foresight-offline", limit, SimpleNamespace(needed=lambda plan: 0)), []
+planning.learn(signature)
+while not signature.state.stays:
+    found.append(signature.state.margin / limit)
+    planning.validate(signature, StepTook(limit, ran_out=True))
+answer([found, planning.replans])
+"""
+    found, replans = child(REPLAN + text)
+    assert found[0] == 0
+    assert found[1] >= 0.01
+    assert len(found) == replans + 1 > 2
+    assert all(after >= 2 * before for before, after in pairwise(found))
 
 
 def test_another_budget_is_planned_for_anew_and_plans_are_tried_again(child: Runner) -> None:

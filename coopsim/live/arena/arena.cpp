@@ -8,7 +8,6 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +17,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,8 +26,6 @@ namespace {
 
 constexpr int64_t GRANULE = 512;
 constexpr int DEVICES = 64, HOST = DEVICES;
-// What becomes of a request that finds no room: PyTorch's error, memory outside, or an error that no op catches.
-constexpr int FAILS = 0, GROWS = 1, RAISES = 2;
 constexpr int STREAMS = 63;  // that are told apart; bit 63 stands for all others
 
 using Stream = void*;
@@ -101,17 +98,18 @@ struct Block {
   uint64_t streams;
 };
 
-// All that coopsim's Python reads directly.
+// All that coopsim's Python reads, and the last two, which it sets: where requests go that no plan has, from the low end,
+// for what stays, or from the high end; and what becomes of those that find no room: PyTorch's error, memory outside, or
+// an error that no op catches.
 struct Stats {
   int64_t size, allocated, allocated_peak, reserved, reserved_peak, requested, requested_peak, requests, ooms, planned,
-      placed, blocks, outside, base, wanted, taken, given_back;
+      placed, blocks, outside, base, wanted, taken, given_back, zone, when_full;
 };
+constexpr int64_t FIRST_FIT = 0, GROWS = 1, RAISES = 2;
 
 class Arena {
  public:
   Stats stats{};
-  int64_t zone = 0;  // 0: from the low end, for what stays; 1: from the high end
-  int when_full = FAILS;
   Plan plan;
 
   Arena(int device, int64_t size) : device_(device) { resize(size); }
@@ -132,7 +130,7 @@ class Arena {
     if (at < 0 || !is_free(at, n)) at = anywhere(n);
     if (at >= 0)
       carve(at, n, stream);
-    else if (when_full != GROWS || !take_outside(n, &at))
+    else if (stats.when_full != GROWS || !take_outside(n, &at))
       return nullptr;
     blocks_[at] = {n, asked, stats.requests++, bit(stream)};
     if (logging_ >= 0 && !is_outside(at)) log_.push_back({at, n});
@@ -166,16 +164,22 @@ class Arena {
     if (found != blocks_.end()) found->second.streams |= bit(stream);
   }
 
-  int64_t largest() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
+  int64_t largest() const {
+    int64_t found = 0;
+    for (const auto& gap : free_) found = std::max(found, gap.second.bytes);
+    return found;
+  }
 
   // Requests from here on are written down: (offset, bytes), and (offset, 0) where they are given back.
   void log() {
     log_.clear();
     logging_ = stats.requests;
   }
-  const std::vector<std::pair<int64_t, int64_t>>& logged() {
+  int64_t logged(int64_t most, int64_t* out) {
     logging_ = -1;
-    return log_;
+    for (size_t i = 0; i < log_.size() && static_cast<int64_t>(i) < most; i++)
+      std::tie(out[2 * i], out[2 * i + 1]) = log_[i];
+    return static_cast<int64_t>(log_.size());
   }
 
   // Offset, bytes and number of the request of each block, from the lowest up, and how many there are.
@@ -218,29 +222,29 @@ class Arena {
 
   // What stays goes where it is lowest. Of the rest, what is not planned goes above the plan, or where it fits best.
   int64_t anywhere(int64_t n) const {
-    if (!plan.at && zone == 0) {
-      for (const auto& gap : free_)
-        if (gap.second.bytes >= n) return gap.first;
-      return -1;
+    int64_t found = -1, least = INT64_MAX;
+    for (auto gap = free_.rbegin(); gap != free_.rend(); ++gap) {
+      const int64_t low = gap->first, size = gap->second.bytes;
+      if (size < n) continue;
+      if (plan.at && low + size - n >= plan.height) return low + size - n;
+      if (!plan.at && stats.zone == FIRST_FIT) {
+        found = low;
+      } else if (size <= least) {
+        found = low + size - n;
+        least = size;
+      }
     }
-    for (auto gap = free_.rbegin(); plan.at && gap != free_.rend(); ++gap) {
-      const int64_t high = gap->first + gap->second.bytes;
-      if (high - n >= std::max(gap->first, plan.height)) return high - n;
-      if (high <= plan.height) break;
-    }
-    auto found = by_size_.lower_bound({n, 0});
-    return found == by_size_.end() ? -1 : found->second + found->first - n;
+    return found;
   }
 
   void carve(int64_t at, int64_t n, Stream stream) {
     const auto gap = std::prev(free_.upper_bound(at));
-    const int64_t low = gap->first, high = low + gap->second.bytes;
-    const uint64_t before = gap->second.streams;
-    by_size_.erase({gap->second.bytes, low});
+    const auto [low, there] = *gap;
+    const int64_t high = low + there.bytes;
     free_.erase(gap);
-    if (low < at) put_alone(low, at - low, before);
-    if (at + n < high) put_alone(at + n, high - at - n, before);
-    wait(before & ~bit(stream), stream);
+    if (low < at) free_[low] = {at - low, there.streams};
+    if (at + n < high) free_[at + n] = {high - at - n, there.streams};
+    wait(there.streams & ~bit(stream), stream);
   }
 
   void count(int64_t n, int64_t asked) {
@@ -251,30 +255,19 @@ class Arena {
     stats.requested_peak = std::max(stats.requested_peak, stats.requested);
   }
 
-  void put_alone(int64_t at, int64_t n, uint64_t streams) {
-    free_[at] = {n, streams};
-    by_size_.insert({n, at});
-  }
-
   void put(int64_t at, int64_t n, uint64_t streams) {
     auto next = free_.lower_bound(at);
     if (next != free_.end() && next->first == at + n) {
       n += next->second.bytes;
       streams |= next->second.streams;
-      by_size_.erase({next->second.bytes, next->first});
       next = free_.erase(next);
     }
-    if (next != free_.begin()) {
-      const auto before = std::prev(next);
-      if (before->first + before->second.bytes == at) {
-        at = before->first;
-        n += before->second.bytes;
-        streams |= before->second.streams;
-        by_size_.erase({before->second.bytes, at});
-        free_.erase(before);
-      }
+    if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second.bytes == at) {
+      Free& before = std::prev(next)->second;
+      before = {before.bytes + n, before.streams | streams};
+    } else {
+      free_[at] = {n, streams};
     }
-    put_alone(at, n, streams);
   }
 
   uint64_t bit(Stream stream) {
@@ -304,9 +297,8 @@ class Arena {
 
   const int device_;
   int64_t base_ = 0, logging_ = -1;
-  std::map<int64_t, Free> free_;                  // by offset
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes and offset of the same
-  std::map<int64_t, Block> blocks_;                // by offset; some lie outside
+  std::map<int64_t, Free> free_;    // by offset
+  std::map<int64_t, Block> blocks_;  // by offset; some lie outside
   std::vector<Stream> streams_;
   std::vector<std::pair<int64_t, int64_t>> log_;
   void* event_ = nullptr;
@@ -354,7 +346,7 @@ void* take(int64_t bytes, int device, Stream stream) {
     const std::string text = c10::str("CUDA out of memory. Tried to allocate ", human(bytes), ". Of the budget of ",
                                       human(arena.stats.size), " on ", where, ", ", human(left), " are free, at most ",
                                       human(arena.largest()), " of them side by side");
-    TORCH_CHECK(arena.when_full != RAISES, text);
+    TORCH_CHECK(arena.stats.when_full != RAISES, text);
     TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   }
   report(found, bytes, arena.stats, device);
@@ -421,14 +413,8 @@ void coopsim_arena_host(int64_t base, int64_t bytes) {
   arenas[HOST]->reserve(base);
 }
 
-// PyTorch's tensors on the CPU lie in an arena of so many bytes from now on. 1: there is no room for it.
-int coopsim_arena_serve_cpu(int64_t bytes) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return 1;
-  coopsim_arena_host(reinterpret_cast<int64_t>(base), bytes);
-  c10::SetAllocator(c10::DeviceType::CPU, &host(), 255);
-  return 0;
-}
+// PyTorch's tensors on the CPU lie in that arena from now on.
+void coopsim_arena_serve_cpu() { c10::SetAllocator(c10::DeviceType::CPU, &host(), 255); }
 
 const Stats* coopsim_arena_stats(int device) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -442,21 +428,13 @@ void coopsim_arena_reset_peaks(int device) {
   stats.reserved_peak = stats.reserved;
 }
 
-void coopsim_arena_zone(int device, int64_t zone) { arena_of(device).zone = zone; }
-void coopsim_arena_when_full(int device, int how) { arena_of(device).when_full = how; }
-
 void coopsim_arena_log(int device) {
   std::lock_guard<std::mutex> lock(mutex);
   arena_of(device).log();
 }
 int64_t coopsim_arena_logged(int device, int64_t most, int64_t* out) {
   std::lock_guard<std::mutex> lock(mutex);
-  const auto& log = arena_of(device).logged();
-  for (size_t i = 0; i < log.size() && static_cast<int64_t>(i) < most; i++) {
-    out[2 * i] = log[i].first;
-    out[2 * i + 1] = log[i].second;
-  }
-  return static_cast<int64_t>(log.size());
+  return arena_of(device).logged(most, out);
 }
 
 int64_t coopsim_arena_layout(int device, int64_t most, int64_t* out) {

@@ -32,7 +32,7 @@ class _Stats(ctypes.Structure):
 
     planned: requests that a plan has addresses for; placed: those of them that got these. outside: bytes taken beyond
     the reservation; taken, given_back: how many blocks were taken from the device for that, and given back to it.
-    wanted: bytes of the latest request that failed.
+    wanted: bytes of the latest request that failed. zone, when_full: as Arena sets them.
     """
 
     _fields_ = [
@@ -40,6 +40,7 @@ class _Stats(ctypes.Structure):
         for name in (
             *("size", "allocated", "allocated_peak", "reserved", "reserved_peak", "requested", "requested_peak"),
             *("requests", "ooms", "planned", "placed", "blocks", "outside", "base", "wanted", "taken", "given_back"),
+            *("zone", "when_full"),
         )
     ]
 
@@ -61,8 +62,6 @@ def load() -> Any:
     lib.coopsim_arena_logged.restype = lib.coopsim_arena_layout.restype = ctypes.c_int64
     for taking in (lib.coopsim_arena_logged, lib.coopsim_arena_layout):
         taking.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_void_p]
-    lib.coopsim_arena_serve_cpu.argtypes = [ctypes.c_int64]
-    lib.coopsim_arena_zone.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointers = [ctypes.c_void_p] * 3
     lib.coopsim_arena_follow.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *pointers]
     return lib
@@ -113,11 +112,11 @@ class Arena:
 
     def zone(self, how: int) -> None:
         """Set how requests are placed that no plan has: FIRST_FIT or BEST_FIT."""
-        self._lib.coopsim_arena_zone(self._device, how)
+        self.stats.zone = how
 
     def when_full(self, how: int) -> None:
         """Set what becomes of requests that find no room: FAILS, GROWS or RAISES."""
-        self._lib.coopsim_arena_when_full(self._device, how)
+        self.stats.when_full = how
 
     def log(self) -> None:
         """Start a new log of requests and frees, and drop the one before."""

@@ -7,15 +7,16 @@ start of the step, or where the last of these blocks is freed, whichever has the
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopsim.base.types import GRANULE
+from coopsim.base.types import GRANULE, Role
 from coopsim.live.arena.requests import TO_THE_END, Requests
+from coopsim.live.plan import STAYS
 from coopsim.simulate.packing.exact import FOUND, ExactSearch
 from coopsim.simulate.packing.fit import fit, height
 from coopsim.simulate.packing.items import Items, lower_bound
@@ -37,51 +38,62 @@ class Places:
     """Addresses of a step's requests.
 
     offset: of each request; -1 if it has none below the limit. needed: the end of the highest block if all requests had
-    addresses. left: the blocks that the next step begins with, if this step's addresses were these.
+    addresses. left: the blocks that the next step begins with, if this step's addresses were these. good: the numbers
+    of the requests whose blocks later steps do not free.
     """
 
     offset: list[int]
     needed: int
     left: list[Gone]
+    good: list[int]
 
 
 @lru_cache(_KEPT)
 def place(asked: Requests, resting: Resting, limit: int) -> Places:
     """Addresses for a cycle of equal steps, around resting blocks.
 
-    Permanent state that the step makes, as an optimizer's first, gets the lowest addresses.
+    What the step makes for good, as an optimizer's state in its first step, gets the lowest addresses.
     """
     items, left = cycle_of(asked)
     taken = _taken(resting)
     offset = np.zeros(len(items), np.int64)
-    state = np.append(_state(asked), np.zeros(len(items) - len(asked.nbytes), bool))
-    offset[state] = fit(items[state], np.arange(state.sum()), best=False, around=_sorted(taken))
-    taken = np.concatenate([taken, _rows(items[state], offset[state])])
-    offset[~state] = _around(items[~state], taken, limit)
+    good = _for_good(asked, {i for i, _ in left})
+    offset[good] = fit(items[good], np.arange(len(good)), best=False, around=_sorted(taken))
+    taken = np.concatenate([taken, _rows(items[good], offset[good])])
+    rest = np.setdiff1d(np.arange(len(items)), good)
+    offset[rest] = _around(items[rest], taken, limit)
     found = np.where(offset + items.bytes <= limit, offset, -1)[: len(asked.nbytes)].tolist()
-    return Places(found, height(items, offset), [(found[i], asked.nbytes[i], u) for i, u in left if found[i] >= 0])
+    gone = [(found[i], asked.nbytes[i], until) for i, until in left if found[i] >= 0]
+    return Places(found, height(items, offset), gone, good)
 
 
 @lru_cache(_KEPT)
-def place_rest(asked: Requests, resting: Resting, limit: int, gone: tuple[Gone, ...], first: int) -> Places:
+def place_rest(
+    asked: Requests, resting: Resting, limit: int, gone: tuple[Gone, ...], first: int, kept: int = 0
+) -> Places:
     """Addresses for one step, from its request number `first` on, whose start has left these blocks to be freed.
 
-    They are the cycle's, where none of the blocks is in the way.
+    They are the cycle's, where nothing is in the way. kept: nothing is freed before the request of this number.
     """
     usual = place(asked, resting, limit)
-    if set(gone) <= set(usual.left):
+    if not kept and set(gone) <= set(usual.left):
         return usual
     n = len(asked.nbytes)
-    items, offset = Items.of(asked.nbytes, np.arange(n), np.minimum(asked.until, n)), np.array(usual.offset, np.int64)
-    there = np.array([(at, at + nbytes, until, -1) for at, nbytes, until in gone], np.int64).reshape(-1, 4)
-    moved = offset < 0
-    for low, high, until, _ in there:
-        moved |= (items.start < until) & (offset < high) & (offset + items.bytes > low)
-    moved &= items.start >= first
-    stay = (items.start >= first) & ~moved
-    found = _around(items[moved], np.concatenate([there, _taken(resting), _rows(items[stay], offset[stay])]), limit)
-    offset[moved] = np.where(found + items.bytes[moved] <= limit, found, -1)
-    return Places(offset.tolist(), usual.needed, usual.left)
+    start, until, offset = np.arange(n), np.minimum(asked.until, n), np.array(usual.offset, np.int64)
+    longer = (start < kept) & (until < kept)
+    items = Items.of(asked.nbytes, start, np.where(longer, kept, until))
+    there = np.array([(at, at + nbytes, goes, -1) for at, nbytes, goes in gone], np.int64).reshape(-1, 4)
+    moved = longer | (offset < 0)
+    for low, high, goes, _ in there:
+        moved |= (start < goes) & (offset < high) & (offset + items.bytes > low)
+    coming = start >= first
+    for some in (coming & moved, coming & ~np.isin(start, usual.good)):  # where there is no room for those, more
+        stay = coming & ~some
+        found = _around(items[some], np.concatenate([there, _taken(resting), _rows(items[stay], offset[stay])]), limit)
+        if height(items[some], found) <= limit:
+            break
+    offset[some] = np.where(found + items.bytes[some] <= limit, found, -1)
+    return replace(usual, offset=offset.tolist())
 
 
 def stays(asked: Requests, trace: Trace, others: int) -> int:
@@ -101,7 +113,7 @@ def cycle_of(asked: Requests) -> tuple[Items, list[tuple[int, int]]]:
     """
     ends: dict[int, list[int]] = defaultdict(list)
     for i, nbytes in enumerate(asked.nbytes):
-        if asked.until[i] >= TO_THE_END and not asked.state[i]:
+        if asked.until[i] >= TO_THE_END and asked.role[i] not in STAYS:
             ends[nbytes].append(i)
     left: list[tuple[int, int]] = []
     lone: list[tuple[int, int]] = []  # bytes, until: left by nobody that is known
@@ -132,9 +144,14 @@ def _cut(asked: Requests, left: list[tuple[int, int]], lone: list[tuple[int, int
     return Items.of(nbytes, [*start, *lone_start], [*until, *lone_until])
 
 
-def _state(asked: Requests) -> Any:
-    """A mask of the requests that make permanent state."""
-    return np.array(asked.state, bool) & (np.array(asked.until, np.int64) >= TO_THE_END)
+def _for_good(asked: Requests, left: Collection[int]) -> list[int]:
+    """The numbers of the requests whose blocks later steps do not free: state first, then from the smallest up.
+
+    left: those that the next step frees. Of others, too, it may free gradients and inputs.
+    """
+    ends = [i for i, until in enumerate(asked.until) if until >= TO_THE_END and i not in left]
+    good = [i for i in ends if asked.role[i] not in (Role.GRADIENT, Role.INPUT)]
+    return sorted(good, key=lambda i: (asked.role[i] not in STAYS, asked.nbytes[i]))
 
 
 def _around(items: Items, taken: Ints, limit: int) -> Ints:

@@ -5,16 +5,14 @@ A request is a call to the arena for a block. Which ones a step by a plan makes,
 
 import ctypes
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from coopsim.live.arena.library import Arena
 from coopsim.live.arena.place import Gone, Places, Resting, place, place_rest, stays
 from coopsim.live.arena.requests import Requests, requests_of
-from coopsim.live.ladder import StepTook, arena_margins, placed
 from coopsim.live.plan import Plan
-from coopsim.live.signatures import Chosen, Signature
+from coopsim.live.signatures import Signature
 
 
 class Placed:
@@ -35,35 +33,37 @@ class Placed:
         """Note the beginning of a step, before its first request."""
         self._begun_before, self._begun = self._begun, int(self._arena.stats.requests)
 
-    def follow(self, plan: Plan, state: Any, at: int) -> None:
+    def follow(self, plan: Plan, state: Any, at: int, decided: int = 0) -> None:
         """Place the step's requests by this plan, from entry `at` of its op log on.
 
-        state: a ctypes array of numbers by observer.State, which the follower keeps up to date.
+        state: a ctypes array of numbers by observer.State, which the follower keeps up to date. decided: the entry by
+        which it is known whether the step follows the plan; what the ops before have used is not freed until then.
         """
-        asked, places = self._requests(plan), self.places(plan, at)
+        asked, places = self._requests(plan), self.places(plan, at, decided)
         number = ctypes.c_int64.from_buffer(state, ctypes.sizeof(ctypes.c_int64))
         self._arena.follow(number, asked.start, asked.nbytes, places.offset)
         self._last = plan, places
 
-    def expect(self, plan: Plan) -> Any:
-        """Place the first requests by a plan that the step may turn out to follow.
+    def expect(self, signature: Signature) -> Any:
+        """Place the first requests by the plan of a signature that the step may turn out to be of.
 
         Returns the state that the caller has to keep alive and up to date, as `follow` takes it.
         """
         state = (ctypes.c_int64 * 2)()
-        self.follow(plan, state, 0)
+        assert signature.plan is not None
+        self.follow(signature.plan, state, 0, signature.decided)
         return state
 
     def end(self) -> None:
         """Stop placing requests by a plan; does nothing if none is followed."""
         self._arena.unfollow()
 
-    def places(self, plan: Plan, at: int = 0) -> Places:
-        """Addresses for the rest of a step, from entry `at` of the op log on, around the blocks that exist now."""
+    def places(self, plan: Plan, at: int = 0, decided: int = 0) -> Places:
+        """Addresses for the rest of a step, as `follow` takes it, around the blocks that exist now."""
         asked = self._requests(plan)
         now = asked.start[at]
         resting, gone = self._lie(plan, now, self._begun_before)
-        return place_rest(asked, resting, int(self._arena.stats.size), gone, now)
+        return place_rest(asked, resting, int(self._arena.stats.size), gone, now, asked.start[decided])
 
     def needed(self, plan: Plan) -> int:
         """The size of an arena in which all requests of following steps by this plan have addresses.
@@ -85,14 +85,14 @@ class Placed:
         now: the number of the step's requests so far. A block from before request `since` stays. Of younger blocks,
         those go that the latest step by this plan has left; beyond these, as many of each size as the plan frees, from
         the highest address down, as what stays lies low. What others are still to allocate, as cuBLAS's workspaces in a
-        first step, is one more block that stays, on top.
+        first step, is one more block that stays, in the highest gap, where requests go that no plan has.
         """
         asked = self._requests(plan)
         made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
         going: dict[tuple[int, bool], list[int]] = defaultdict(list)  # by size, and whether the step has made it
         for own, blocks in ((False, asked.initial), (True, made)):
             for nbytes, until in blocks:
-                if until > now or not now:
+                if until >= now:  # those that go now may be there still
                     going[nbytes, own].append(until)
         last, places = self._last
         left = {(at, n): until for at, n, until in places.left} if last is plan and places is not None else {}
@@ -104,52 +104,14 @@ class Placed:
                 resting.append((offset, nbytes))
                 continue
             until = left.get((offset, nbytes), -1)
-            until = until if until in untils else max(untils)
+            until = until if until in untils else min(untils)
             untils.remove(until)
             gone.append((offset, nbytes, until))
         missing = stays(asked, plan.trace, self._others) - sum(nbytes for _, nbytes in resting)
         coming = min(max(missing, 0), self._others)
-        top = int(self._arena.stats.size) - coming
-        return (*sorted(resting), (top, coming)), tuple(sorted(gone))
-
-
-class PlacedPlans:
-    """Finds them at once. choose: a schedule of a signature that leaves so many bytes, and its plan; or why none."""
-
-    def __init__(self, placed: Placed, choose: Callable[[Signature, int], Chosen | str]) -> None:
-        self._placed, self._choose = placed, choose
-        self._looked: WeakSet[Signature] = WeakSet()  # those whose next steps' places were checked once
-
-    def first(self, signature: Signature, limit: int) -> Chosen | str:
-        """A plan whose requests all have places; failing that, the one that needs least; or why there is none."""
-        return self._leaving(signature, arena_margins(limit), limit)
-
-    def after_excess(self, signature: Signature, took: StepTook, limit: int) -> Chosen | None:
-        """Another plan, after a step that found no place in the arena, or took more than the budget with it; or None.
-
-        Where no other step has the signature, it leaves what that step was over. A block beside the arena says nothing
-        of later ones: what lacked was a hole for it.
-        """
-        excess = took.nbytes - limit if signature.first else 0
-        least = max(excess, 2 * signature.state.margin, limit // 100)
-        chosen = self._leaving(signature, arena_margins(limit, least), limit)
-        return None if isinstance(chosen, str) else chosen
-
-    def look_ahead(self, signature: Signature, limit: int) -> Chosen | None:
-        """Another plan, if the next steps of this one find no places as memory lies now; sought once per signature.
-
-        None if its next steps do find places, or if no other plan's would.
-        """
-        if signature in self._looked:
-            return None
-        self._looked.add(signature)
-        if signature.plan is None or self._needed(signature.plan) <= limit:
-            return None
-        made = self._leaving(signature, arena_margins(limit, signature.state.margin), limit)
-        return made if not isinstance(made, str) and self._needed(made[1]) <= limit else None
-
-    def _leaving(self, signature: Signature, margins: Iterable[int], limit: int) -> Chosen | str:
-        return placed(margins, lambda margin: self._choose(signature, margin), self._needed, limit)
-
-    def _needed(self, plan: Plan) -> int:
-        return self._placed.needed(plan)
+        top = int(self._arena.stats.size)
+        for offset, nbytes in sorted(resting, reverse=True):
+            if top - (offset + nbytes) >= coming:
+                break
+            top = offset
+        return (*sorted(resting), (max(top - coming, 0), coming)), tuple(sorted(gone))

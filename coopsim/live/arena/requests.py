@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from coopsim.base.types import GRANULE
 from coopsim.live.actions import Action, Kind, Recompute
-from coopsim.live.plan import STAYS, Plan, Row
+from coopsim.live.plan import Plan, Row
 from coopsim.study.validate.values import Value
 from coopsim.trace import Trace
 from coopsim.trace.alive import round_up
@@ -22,14 +22,14 @@ class Requests:
     """The requests of a step, numbered in order. Entry r of the plan's op log makes start[r] to start[r + 1] - 1.
 
     nbytes: rounded up, never 0. until: the number of the first request after the block is freed. initial: (bytes,
-    until) of the blocks that exist at the start and are freed in the step. state: whether a request is for optimizer
-    state, a parameter or a buffer.
+    until) of the blocks that exist at the start and are freed in the step. role: of what a request is for, None for
+    temporaries.
     """
 
     start: list[int] = field(default_factory=lambda: [0])
     nbytes: list[int] = field(default_factory=list)
     until: list[int] = field(default_factory=list)
-    state: list[bool] = field(default_factory=list)
+    role: list[str | None] = field(default_factory=list)
     initial: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -68,7 +68,6 @@ class _Simulation:
         for tracked, there in zip(self._storages, trace.alive_at_start.tolist(), strict=True):
             if there and tracked.nbytes:
                 tracked.alive, tracked.block = True, _Block(-1, tracked.nbytes)
-        self._state = [role in STAYS for role in trace.role]
         self._frees = list(zip(trace.freed_after.tolist(), trace.freed.tolist(), strict=True))
         self._freed = 0
 
@@ -163,7 +162,7 @@ class _Simulation:
             elif -code <= len(creates):
                 s = creates[-code - 1]
                 if self._storages[s].nbytes:
-                    found[s] = self._take(self._storages[s].nbytes, state=self._state[s])
+                    found[s] = self._take(self._storages[s].nbytes, self._plan.trace.role[s])
             else:
                 k = -code - len(creates) - 1
                 self._give(inside[k])
@@ -172,9 +171,9 @@ class _Simulation:
             self._give(block)
         return found
 
-    def _take(self, nbytes: int, *, state: bool = False) -> _Block:
+    def _take(self, nbytes: int, role: str | None = None) -> _Block:
         found = self._found
-        found.state.append(state)
+        found.role.append(role)
         found.nbytes.append(nbytes)
         found.until.append(TO_THE_END)
         return _Block(len(found.nbytes) - 1, nbytes)
