@@ -16,6 +16,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,6 @@ inline bool ran_out(const std::exception& why) {
   return found;
 }
 
-// How ops compute at present (settings.py), as one number to compare.
-//
 // Does the processor take denormal numbers for zero?
 inline bool flushes() {
   static volatile double tiny = 1e-310;
@@ -71,13 +70,15 @@ inline bool flushes() {
 // How precisely ops on 32-bit numbers compute, by backend (GENERIC, CUDA, MKLDNN) and op (ALL, CONV, RNN, MATMUL). The
 // getters of older settings raise where a program has set these.
 template <class Context, class Precision, class Backend, class Op, class Add>
+  requires std::is_enum_v<Backend>
 void add_precisions(Precision (Context::*get)(Backend, Op) const, const Context& c, bool on_cpu, const Add& add) {
   for (const int op : {1, 2, 3}) add((c.*get)(static_cast<Backend>(1), static_cast<Op>(op)));
   for (const int op : {1, 2}) add(c.allowTF32CuDNN(static_cast<Op>(op)));
   for (const int op : {1, 2, 3}) if (on_cpu) add((c.*get)(static_cast<Backend>(2), static_cast<Op>(op)));
 }
 
-// As a template, so that PyTorch need not have all of them. on_cpu: of the ops on the CPU, too.
+// How ops compute at present (settings.py), as one number to compare. As a template, so that PyTorch need not have all of
+// them. on_cpu: of the ops on the CPU, too.
 template <class Context>
 int64_t settings_of(Context& c, bool on_cpu) {
   int64_t found = static_cast<int64_t>(c10::typeMetaToScalarType(c10::get_default_dtype()));
@@ -107,11 +108,15 @@ int64_t settings_of(Context& c, bool on_cpu) {
   if constexpr (requires { c.deterministicMkldnn(); }) add(c.deterministicMkldnn());
   if constexpr (requires { c._SMCarveout_EXPERIMENTAL(); }) add(c._SMCarveout_EXPERIMENTAL().value_or(-1));
   if constexpr (requires { c.allowFP16AccumulationCuBLAS(); }) add(c.allowFP16AccumulationCuBLAS());
-  if constexpr (requires { &Context::float32Precision; }) {
+  if constexpr (requires { add_precisions(&Context::float32Precision, c, on_cpu, add); }) {
     add_precisions(&Context::float32Precision, c, on_cpu, add);
   } else {
-    add(c.float32MatmulPrecision());
-    add(c.allowTF32CuDNN());
+    try {
+      add(c.allowTF32CuDNN());
+      add(c.float32MatmulPrecision());
+    } catch (const std::exception&) {
+      add(-1);
+    }
   }
   return found;
 }
