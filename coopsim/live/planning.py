@@ -156,7 +156,7 @@ class Planning:
     def _try(
         self, signature: Signature, found: Candidate | str, *, stays: bool = False, tried: tuple[Failure, ...] = ()
     ) -> None:
-        """Go by a schedule, or by none, and why. If the host has no room for its copies, none has copies from then on."""
+        """Go by a schedule, or by none, and why. If the host has no room for its copies, none has any from then on."""
         if isinstance(found, str):
             signature.state = PlanState(found)
             return
