@@ -38,16 +38,12 @@ class Following(State):
         self.signature: Signature = signature
         self._follow = follow or Follow(signature.plan, context.values, context.storages)
 
-    def begin(self) -> None:
-        """Begin the step, whose signature is expected, or leave the plan at once."""
-        self.start()
-
     def take_over(self, before: Iterable[Ran]) -> bool:
         """Go on after ops that have run without the plan.
 
         False if they worked on other tensors (Follow.take_over), or if what has gone to the host finds no room.
         """
-        self._context.room.go_by_plan()
+        self._context.room.by_plan = True
         values = self._context.values
         try:
             values.materialize(values.spilled.values)
@@ -55,10 +51,10 @@ class Following(State):
             return False
         return self._follow.take_over(before)
 
-    def start(self) -> None:
+    def begin(self) -> None:
         """Follow the plan from the next op on: by the observer, if there is one. In an arena, requests are placed."""
         context, follow = self._context, self._follow
-        context.room.go_by_plan()
+        context.room.by_plan = True
         follow.begin(context.observer if context.observer is not None and context.observer.inside else None)
         if context.placed is not None:
             context.placed.follow(follow.plan, follow.state, follow.at)
@@ -121,7 +117,7 @@ class Following(State):
                 for tracked in now.storages.values():
                     if follow.storages.get(tracked.number) is not tracked:
                         tracked.number = -1  # it was of the plan that is left, and copies go by it
-                self._go_on(Following(context, other, follow)).start()
+                self._go_on(Following(context, other, follow)).begin()
                 return True
         return False
 
@@ -181,7 +177,7 @@ class Recording(State):
     def _record(self) -> None:
         """Go on to record all of the step. LiveError if the program cannot be followed."""
         self._candidates.clear()
-        self._context.room.go_without_plan()
+        self._context.room.by_plan = False
         self._context.runner.keep_calls(False)
         self.recorder.commit()
 
@@ -212,7 +208,7 @@ class Recording(State):
             self._record()
         else:
             context.runner.keep_calls(False)  # what is freed with them has no place in the plan
-            following.start()
+            following.begin()
             self.recorder.end(learn=False)
             self._go_on(following)
 

@@ -148,7 +148,7 @@ class Exits:
             try:
                 self._acts[-1]()
             except BaseException as error:
-                failure, tries = failure or error, tries + 1
+                failure, tries = error if failure is None else failure, tries + 1
                 if not isinstance(error, (CoopsimError, RuntimeError)) and tries < _TRIES:
                     continue
             self._acts.pop()

@@ -33,7 +33,9 @@ class Room:
     limit: the budget in bytes; None while there is none. meter: of a GPU's allocator; None on the CPU. cap: on that
     allocator. hard: raise DoesNotFit rather than exceed the limit. spills: whether values may go to the host; if not,
     as on the CPU, a step without a plan may exceed the limit. ooms: how often the allocator has found no memory, kept
-    up to date. over_cap: whether the allocator had to take more than the budget.
+    up to date. by_plan: the step follows a plan, which has its own copies: nothing is sent, and the cap is kept to.
+    ending: the step is over, and all that is not on the device comes back. over_cap: whether the allocator had to take
+    more than the budget.
     """
 
     def __init__(
@@ -52,23 +54,9 @@ class Room:
         self._meter, self._cap, self._hard, self._spills = meter, cap, hard, spills
         self._in_arena = cap if isinstance(cap, ArenaCap) else None
         self.is_capped = cap is not None and cap.holds  #: whether ops cannot exceed the budget by themselves
-        self._by_plan = self._ending = False
+        self.by_plan = self.ending = False
         self.over_cap = False
         self._for_room = 0  # bytes sent because the allocator could not use what was free
-
-    # -- what the step goes by ---------------------------------------------------------------------------------------
-
-    def go_by_plan(self) -> None:
-        """Send nothing, as the plan has its own copies, and keep to the cap."""
-        self._by_plan = True
-
-    def go_without_plan(self) -> None:
-        """Send values and raise the cap as need be."""
-        self._by_plan = False
-
-    def end(self) -> None:
-        """From now on all that is not on the device comes back, as the step is over."""
-        self._ending = True
 
     # -- ops --------------------------------------------------------------------------------------------------------
 
@@ -176,8 +164,8 @@ class Room:
                 return False
             if (sending := self._sending()) is not None and self._in_arena.make_hole(sending, protected):
                 return True
-            return not (self._hard and self._by_plan) and self._higher()  # beyond it only once the plan is left
-        if self._by_plan:
+            return not (self._hard and self.by_plan) and self._higher()  # beyond it only once the plan is left
+        if self.by_plan:
             return self._higher(self._tolerated if self._hard else None) or self._end_above()
         if protected is None:
             return False
@@ -195,7 +183,7 @@ class Room:
 
     def _sending(self) -> Spilled | None:
         """What sends values to the host; None where nothing may be sent now."""
-        return self.spilled if self._spills and not (self._by_plan or self._ending) else None
+        return self.spilled if self._spills and not (self.by_plan or self.ending) else None
 
     @property
     def _tolerated(self) -> int:
@@ -205,7 +193,7 @@ class Room:
 
     def _end_above(self) -> bool:
         """Let what was sent come back above the budget, as the step is over. False if there is no cap in the way."""
-        if not self._ending or self._cap is None or not self._cap.holds:
+        if not self.ending or self._cap is None or not self._cap.holds:
             return False
         self._cap.lift()
         self.over_cap = True

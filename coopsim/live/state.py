@@ -139,7 +139,7 @@ class Spilling(State):
     def begin(self) -> None:
         """Go on without a plan; what one has evicted until now is made again."""
         context = self._context
-        context.room.go_without_plan()
+        context.room.by_plan = False
         context.runner.keep_calls(False)
         context.values.leave_plan()
         context.storages.let_go()

@@ -205,7 +205,7 @@ class Values:
         Where one finds no room, the others come back, and its error is raised; it can be called again. The caller may
         drop calls and held values then.
         """
-        self.room.end()
+        self.room.ending = True
         residency, evicted = self.residency, self.residency.left
         try:
             self.materialize(evicted)
