@@ -66,12 +66,9 @@ class HostArea:
         return why
 
     def _allocate(self, nbytes: int) -> str:
-        free = _available() if self._device_type == "cuda" and not is_phantom() else nbytes
-        if nbytes > free:
-            return f"{human(nbytes)} of the host's memory are needed, and {human(free)} are free"
         found = host_memory(nbytes)
         if found is None:
-            return f"the host gives no {human(nbytes)}"
+            return f"{human(nbytes)} of the host's memory are needed, and {human(available())} are free"
         if self._device_type == "cuda" and not _locked(found):
             return f"{human(nbytes)} of the host's memory cannot be page-locked"
         self._bytes = found
@@ -86,8 +83,13 @@ class HostArea:
 
 
 def host_memory(nbytes: int) -> torch.UntypedStorage | None:
-    """So much of the host's memory, in whole pages, of no allocator that anybody counts. None if there is none."""
+    """So much of the host's memory, in whole pages, of no allocator that anybody counts. None if it has not as much.
+
+    Else Linux would promise it, and end some process once it is written to. On the phantom GPU nobody writes to it.
+    """
     try:
+        if not is_phantom() and nbytes > available():
+            return None
         memory = mmap.mmap(-1, nbytes)
     except (OSError, OverflowError):
         return None
@@ -110,12 +112,12 @@ def _unlock(address: int) -> None:
     torch.cuda.cudart().cudaHostUnregister(address)  # type: ignore[no-untyped-call]
 
 
-def _available() -> int:
-    """Bytes of the host's memory that are free for programs, by Linux's estimate."""
+def available() -> int:
+    """Bytes of the host's memory that are free for programs, by Linux's estimate less a sixteenth."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         name, _, rest = line.partition(":")
         if name == "MemAvailable":
-            return int(rest.split()[0]) * 1024
+            return int(rest.split()[0]) * 1024 * 15 // 16
     return 0
 
 

@@ -16,7 +16,7 @@ from coopsim.live.ladder import StepTook
 from coopsim.live.make import at_start
 from coopsim.live.plan import Plan
 from coopsim.live.schedules import Search
-from coopsim.live.signatures import Candidate, Chosen, Failure, PlanState, Signature
+from coopsim.live.signatures import Candidate, Failure, PlanState, Signature
 from coopsim.simulate.policies import Policy
 
 #: Successive steps that keep to the budget before a plan is validated: what the allocator has free, and where, differs
@@ -73,7 +73,7 @@ class Planning:
         if limit != self.limit:
             self.limit = limit
             for signature in signatures:
-                self._try(signature, self._with_plan(signature, self._found(signature, self._search(signature))))
+                self._try(signature, self._found(signature, self._search(signature)))
 
     def expect_other_steps(self, signatures: Sequence[Signature]) -> None:
         """Let plans keep all that a step needs that leaves its plan, as one has done. signatures: to plan so, too."""
@@ -112,7 +112,7 @@ class Planning:
     def follow_known(self, signature: Signature) -> None:
         """Follow the schedule that a signature comes with, if any."""
         if (candidate := signature.state.candidate) is not None:
-            self._try(signature, self._with_plan(signature, candidate), stays=signature.state.stays)
+            self._try(signature, candidate, stays=signature.state.stays)
 
     @property
     def asks(self) -> bool:
@@ -149,29 +149,22 @@ class Planning:
         if signature.first:
             signature.state = PlanState(found) if isinstance(found, str) else PlanState(signature.state.why, found)
             return
-        self._try(signature, self._with_plan(signature, found))
+        self._try(signature, found)
         if isinstance(found, str) and not self.on_gpu and search.too_much():
             raise DoesNotFit(found)
 
     def _try(
-        self, signature: Signature, chosen: Chosen | str, *, stays: bool = False, tried: tuple[Failure, ...] = ()
+        self, signature: Signature, found: Candidate | str, *, stays: bool = False, tried: tuple[Failure, ...] = ()
     ) -> None:
-        if isinstance(chosen, str):
-            signature.state = PlanState(chosen)
-        else:
-            signature.state = PlanState("", *chosen, stays=stays, tried=tried)
-
-    def _with_plan(self, signature: Signature, found: Candidate | str) -> Chosen | str:
-        """A schedule with its plan. If the host has no room for its copies, another without copies; or why none.
-
-        No later plan has copies then.
-        """
+        """Go by a schedule, or by none, and why. If the host has no room for its copies, none has any from then on."""
         if isinstance(found, str):
-            return found
+            signature.state = PlanState(found)
+            return
         plan = self._plan(signature, found)
         if self.offloading.reserve(plan.host_bytes):
-            return found, plan
-        return self._with_plan(signature, self._search(signature).leaving(found.margin))
+            signature.state = PlanState("", found, plan, stays=stays, tried=tried)
+        else:
+            self._try(signature, self._search(signature).leaving(found.margin), stays=stays, tried=tried)
 
     def _plan(self, signature: Signature, candidate: Candidate) -> Plan:
         """The plan by which steps follow a schedule.
@@ -244,12 +237,12 @@ class Planning:
         """
         excess = took.nbytes - limit if signature.first else 0
         least = max(excess, 2 * state.margin, limit // 100)
-        chosen = self._with_plan(signature, self._addressed(signature, self._search(signature), least))
-        if isinstance(chosen, str):
+        found = self._addressed(signature, self._search(signature), least)
+        if isinstance(found, str):
             signature.state = replace(state, stays=True)
         else:
             self.replans += 1
-            self._try(signature, chosen)
+            self._try(signature, found)
 
     def _replan(self, signature: Signature, state: PlanState, took: StepTook, limit: int) -> None:
         """Go on to a plan that leaves more, after steps did not do well; or, for good, to the best of those tried.
@@ -262,9 +255,9 @@ class Planning:
         tried = (*state.tried, Failure(state.candidate, took.ran_out, excess, retries))
         search = self._search(signature)
         candidate = ladder.climb(tried, search)
-        chosen = self._with_plan(signature, candidate or ladder.last(tried, search))
         if candidate is not None:
             self.replans += 1
-            self._try(signature, chosen, tried=tried)
+            self._try(signature, candidate, tried=tried)
         else:
-            self._try(signature, chosen, stays=True, tried=() if took.ran_out or excess else tried)
+            kept = () if took.ran_out or excess else tried
+            self._try(signature, ladder.last(tried, search), stays=True, tried=kept)

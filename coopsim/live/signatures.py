@@ -32,9 +32,6 @@ class Candidate:
         return self.schedule.overhead or 0.0
 
 
-Chosen = tuple[Candidate, Plan]  #: a schedule, and its plan
-
-
 @dataclass(frozen=True)
 class Failure:
     """A plan by which a step took `excess` bytes more than the budget, or ran out of memory (`ran_out`).

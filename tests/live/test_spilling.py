@@ -58,7 +58,7 @@ answer(order.index(step.tracked(weight)) < order.index(step.tracked(y)))
 
 
 def test_all_that_may_move_is_laid_out_anew_in_its_order(child: Runner) -> None:
-    """With the same bits, also if it is interrupted; a storage whose address is known stays where it is."""
+    """With the same bits, also if it is interrupted; what has a known address stays, or no room on the host."""
     text = """
 step.context.runner.keep_calls(False)
 tensors = [step.run(ATEN.mul.Scalar, torch.arange(n * KIB), 2) for n in (3, 5, 4)]
@@ -78,9 +78,13 @@ with effects.on("cpu"):
     except KeyboardInterrupt: away = step.evicted(*tensors)
     values.finish()
 same += away + [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
-answer([same, in_order, known.data_ptr() == there, back])
+from coopsim.live import copies
+copies.is_phantom, copies.available, gone = lambda: False, lambda: 0, []
+with effects.on("cpu"): spilled.lay_out(lambda: gone.extend(step.evicted(*tensors)), values.allocate)
+same += [t.equal(torch.arange(n * KIB) * 2) for n, t in zip((3, 5, 4), tensors)]
+answer([same, in_order, known.data_ptr() == there, back, gone])
 """
-    assert child(IMPORT + text) == [[True] * 9, True, True, True]
+    assert child(IMPORT + text) == [[True] * 12, True, True, True, [False] * 3]
 
 
 LAID_OUT = """

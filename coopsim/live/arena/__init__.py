@@ -5,5 +5,5 @@ from the start of the reservation. Requests without a planned address are placed
 
 arena.cpp is the allocator; library.py compiles it, calls it from Python, makes it PyTorch's and answers what programs
 ask of that. requests.py predicts the requests of a planned step, place.py assigns them addresses, and placed.py hands
-these to the allocator, step by step, and seeks plans whose requests all have some. cap.py makes a hole.
+these to the allocator, step by step. cap.py makes the budget the arena's, and a hole for a request that failed.
 """

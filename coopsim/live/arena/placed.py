@@ -83,9 +83,10 @@ class Placed:
         """The blocks that exist: those that stay, and those that the step will free.
 
         now: the number of the step's requests so far. A block from before request `since` stays. Of younger blocks,
-        those go that the latest step by this plan has left; beyond these, as many of each size as the plan frees, from
-        the highest address down, as what stays lies low. What others are still to allocate, as cuBLAS's workspaces in a
-        first step, is one more block that stays, in the highest gap, where requests go that no plan has.
+        those go that this plan's requests have made, where they were placed; beyond these, as many of each size as the
+        plan frees, from the highest address down: what goes late lies low. What others are still to allocate, as
+        cuBLAS's workspaces in a first step, is one more block that stays, in the highest gap, where requests go that no
+        plan has.
         """
         asked = self._requests(plan)
         made = zip(asked.nbytes[:now], asked.until[:now], strict=True)
@@ -95,16 +96,21 @@ class Placed:
                 if until >= now:  # those that go now may be there still
                     going[nbytes, own].append(until)
         last, places = self._last
-        left = {(at, n): until for at, n, until in places.left} if last is plan and places is not None else {}
+        known: dict[tuple[int, int], int] = {}
+        if last is plan and places is not None:
+            known = {(at, nbytes): until for at, nbytes, until in places.left}
+            known |= zip(zip(places.offset, asked.nbytes, strict=True), asked.until[:now], strict=False)
         resting, gone = [], []
-        layout = sorted(self._arena.layout(), key=lambda block: (block[:2] in left, block), reverse=True)
+        layout = sorted(self._arena.layout(), key=lambda block: (block[:2] in known, block), reverse=True)
         for offset, nbytes, born in layout:
-            untils = going[nbytes, now > 0 and born >= self._begun]
+            own = now > 0 and born >= self._begun
+            untils = going[nbytes, own]
             if not untils or born < since:
                 resting.append((offset, nbytes))
                 continue
-            until = left.get((offset, nbytes), -1)
-            until = until if until in untils else min(untils)
+            until = known.get((offset, nbytes), -1)
+            if until not in untils:
+                until = max(untils) if own else min(untils)
             untils.remove(until)
             gone.append((offset, nbytes, until))
         missing = stays(asked, plan.trace, self._others) - sum(nbytes for _, nbytes in resting)
