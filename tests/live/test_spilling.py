@@ -237,14 +237,12 @@ answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.
 ON_CPU = """
 import torch
 from coopsim.live import step as steps
-from coopsim.live.planning import Planning
-from coopsim.live.schedules import Found, Search
+from coopsim.live.schedules import Search
 from tests.live.compare import compare
 steps._SPILLS.add("cpu")  # where numbers are real
-Planning._refuse = lambda self, why: None  # as on a GPU
 restore = torch.set_rng_state
 torch.set_rng_state = lambda state: restore(state.clone())  # read past the dispatcher, as on a GPU none on it is
-Search.first = lambda self: Found(None, "no plan")
+Search.first, Search.too_much = lambda self: "no plan", lambda self: ""  # what does not fit spills, as on a GPU
 answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
 """
 
