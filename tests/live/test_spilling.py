@@ -265,3 +265,18 @@ def check(found: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_programs_end_with_the_same_bits(child: Runner, part: int) -> None:
     check(child(ON_CPU.format(names=NAMES[part::4], steps=5, memory="60%")))
+
+
+def test_on_the_phantom_gpu_what_is_sent_takes_no_memory_of_the_host(child: Runner) -> None:
+    """Its data are zeros. Large models would not fit."""
+    text = """
+import resource
+import torch
+from coopsim.live.copies import bytes_of, host_memory
+there = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+copied = bytes_of(host_memory(1 << 30))
+there.copy_(copied.copy_(there))
+answer((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    assert child(text, card="a100-80gb") < 100  # MiB
