@@ -66,7 +66,7 @@ class HostArea:
         return why
 
     def _allocate(self, nbytes: int) -> str:
-        found = host_memory(nbytes)
+        found = host_memory(nbytes, mmap.MAP_SHARED)  # a fork must not move what is page-locked
         if found is None:
             return f"{human(nbytes)} of the host's memory are needed, and {human(available())} are free"
         if self._device_type == "cuda" and not _locked(found):
@@ -82,15 +82,16 @@ class HostArea:
             return torch.empty(0, dtype=torch.uint8).set_(self._bytes, at, (nbytes,), (1,))
 
 
-def host_memory(nbytes: int) -> torch.UntypedStorage | None:
+def host_memory(nbytes: int, sharing: int = mmap.MAP_PRIVATE) -> torch.UntypedStorage | None:
     """So much of the host's memory, in whole pages, of no allocator that anybody counts. None if it has not as much.
 
-    Else Linux would promise it, and end some process once it is written to. On the phantom GPU nobody writes to it.
+    Else Linux would promise it, and end some process once it is written to. On the phantom GPU only zeros are, which
+    take none if they are private.
     """
     try:
         if not is_phantom() and nbytes > available():
             return None
-        memory = mmap.mmap(-1, nbytes)
+        memory = mmap.mmap(-1, nbytes, flags=sharing | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError):
         return None
     with DisableTorchDispatch():

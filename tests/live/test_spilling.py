@@ -237,14 +237,12 @@ answer([view.call is None, view.results == [step.tracked(y)], meta.inputs, meta.
 ON_CPU = """
 import torch
 from coopsim.live import step as steps
-from coopsim.live.planning import Planning
-from coopsim.live.schedules import Found, Search
+from coopsim.live.schedules import Search
 from tests.live.compare import compare
 steps._SPILLS.add("cpu")  # where numbers are real
-Planning._refuse = lambda self, why: None  # as on a GPU
 restore = torch.set_rng_state
 torch.set_rng_state = lambda state: restore(state.clone())  # read past the dispatcher, as on a GPU none on it is
-Search.first = lambda self: Found(None, "no plan")
+Search.first, Search.too_much = lambda self: "no plan", lambda self: ""  # what does not fit spills, as on a GPU
 answer({{name: compare(name, "{memory}", steps={steps}) for name in {names!r}}})
 """
 
@@ -267,3 +265,18 @@ def check(found: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_programs_end_with_the_same_bits(child: Runner, part: int) -> None:
     check(child(ON_CPU.format(names=NAMES[part::4], steps=5, memory="60%")))
+
+
+def test_on_the_phantom_gpu_what_is_sent_takes_no_memory_of_the_host(child: Runner) -> None:
+    """Its data are zeros. Large models would not fit."""
+    text = """
+import resource
+import torch
+from coopsim.live.copies import bytes_of, host_memory
+there = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+copied = bytes_of(host_memory(1 << 30))
+there.copy_(copied.copy_(there))
+answer((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    assert child(text, card="a100-80gb") < 100  # MiB

@@ -38,13 +38,13 @@ class Places:
     """Addresses of a step's requests.
 
     offset: of each request; -1 if it has none below the limit. needed: the end of the highest block if all requests had
-    addresses. left: the blocks that the next step begins with, if this step's addresses were these. good: the numbers
-    of the requests whose blocks later steps do not free.
+    addresses. left: of the blocks that the next step begins with, the number of the request, and that of the request of
+    the next step before which they are freed. good: the numbers of the requests whose blocks later steps do not free.
     """
 
     offset: list[int]
     needed: int
-    left: list[Gone]
+    left: list[tuple[int, int]]
     good: list[int]
 
 
@@ -63,8 +63,7 @@ def place(asked: Requests, resting: Resting, limit: int) -> Places:
     rest = np.setdiff1d(np.arange(len(items)), good)
     offset[rest] = _around(items[rest], taken, limit)
     found = np.where(offset + items.bytes <= limit, offset, -1)[: len(asked.nbytes)].tolist()
-    gone = [(found[i], asked.nbytes[i], until) for i, until in left if found[i] >= 0]
-    return Places(found, height(items, offset), gone, good)
+    return Places(found, height(items, offset), left, good)
 
 
 @lru_cache(_KEPT)
@@ -76,7 +75,7 @@ def place_rest(
     They are the cycle's, where nothing is in the way. kept: nothing is freed before the request of this number.
     """
     usual = place(asked, resting, limit)
-    if not kept and set(gone) <= set(usual.left):
+    if not kept and set(gone) <= {(usual.offset[i], asked.nbytes[i], goes) for i, goes in usual.left}:
         return usual
     n = len(asked.nbytes)
     start, until, offset = np.arange(n), np.minimum(asked.until, n), np.array(usual.offset, np.int64)

@@ -5,6 +5,7 @@ A request is a call to the arena for a block. Which ones a step by a plan makes,
 
 import ctypes
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,6 +41,10 @@ class Placed:
         which it is known whether the step follows the plan; what the ops before have used is not freed until then.
         """
         asked, places = self._requests(plan), self.places(plan, at, decided)
+        last, before = self._last
+        if last is plan and before is not None:  # where `expect` has placed the requests so far
+            now = asked.start[at]
+            places = replace(places, offset=[*before.offset[:now], *places.offset[now:]])
         number = ctypes.c_int64.from_buffer(state, ctypes.sizeof(ctypes.c_int64))
         self._arena.follow(number, asked.start, asked.nbytes, places.offset)
         self._last = plan, places
@@ -98,7 +103,7 @@ class Placed:
         last, places = self._last
         known: dict[tuple[int, int], int] = {}
         if last is plan and places is not None:
-            known = {(at, nbytes): until for at, nbytes, until in places.left}
+            known = {(places.offset[i], asked.nbytes[i]): until for i, until in places.left}
             known |= zip(zip(places.offset, asked.nbytes, strict=True), asked.until[:now], strict=False)
         resting, gone = [], []
         layout = sorted(self._arena.layout(), key=lambda block: (block[:2] in known, block), reverse=True)
