@@ -5,6 +5,7 @@ import os
 VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"  #: which every version reads
 EVERY = ("PYTORCH_ALLOC_CONF", VARIABLE, "PYTORCH_HIP_ALLOC_CONF")  #: the first of these that is set counts
 EXPANDABLE = "expandable_segments:True"  #: free memory is joined by remapping pages, so that fragments add up
+PAGE = 20 << 20  #: bytes of such a page
 
 
 def here() -> str:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from coopsim.base.alloc_conf import EXPANDABLE
 from coopsim.base.text import human, listed, overhead, table
 from coopsim.base.types import MIB
-from coopsim.fitting.advise.api import EXPANDABLE
 
 if TYPE_CHECKING:
     from coopsim.fitting.advise.failure import Failure

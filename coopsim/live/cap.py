@@ -14,7 +14,6 @@ from coopsim.record.observe import torch_private
 
 _STEP = 2 << 20  #: bytes that the allocator takes from the GPU at once, at least
 _PART = 128  #: a cap that is too low is raised by the limit divided by this
-_PAGE = 20 << 20  #: bytes of a page of an expandable segment, by which the allocator may exceed its cap
 
 
 class CachingCap:
@@ -26,7 +25,8 @@ class CachingCap:
 
     def __init__(self, limit: int, *, trims: bool = False) -> None:
         self._trims = trims
-        self._page = _PAGE if alloc_conf.EXPANDABLE in alloc_conf.here() else 0
+        #: By which the allocator may exceed its cap.
+        self._page = alloc_conf.PAGE if alloc_conf.EXPANDABLE in alloc_conf.here() else 0
         self._limit = limit - min(self._page, limit // _PART)
         self._now = self._limit
         self._device = torch.cuda.current_device()

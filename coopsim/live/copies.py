@@ -7,7 +7,6 @@ import mmap
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ import torch
 from coopsim.base.text import human
 from coopsim.phantom.control import is_phantom
 from coopsim.record.observe.torch_private import DisableTorchDispatch
+from coopsim.run.launch import host_limit
 
 OUT, BACK = 0, 1  #: directions: to the host, from the host
 
@@ -114,12 +114,9 @@ def _unlock(address: int) -> None:
 
 
 def available() -> int:
-    """Bytes of the host's memory that are free for programs, by Linux's estimate less a sixteenth."""
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        name, _, rest = line.partition(":")
-        if name == "MemAvailable":
-            return int(rest.split()[0]) * 1024 * 15 // 16
-    return 0
+    """Bytes of the host's memory that are free for this process, less a sixteenth; 0 if nobody says."""
+    left, _ = host_limit.free() or (0, 0)
+    return left * 15 // 16
 
 
 Key = tuple[int, int]  #: number of the storage in the plan's trace, and version

@@ -21,7 +21,7 @@ from coopsim.live.operands import drawn_before, on_device
 from coopsim.live.plan import Plan, Row
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
-from coopsim.live.writers import is_blank
+from coopsim.record.observe.effects import is_blank
 
 
 class Follow(Progress):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coopsim.base import alloc_conf
 from coopsim.live.schedules import CHEAP, Search
 from coopsim.live.signatures import Candidate, Failure
 from coopsim.trace.schedule import Schedule
@@ -27,8 +28,6 @@ ARENA_RUNGS = (0.0, 0.0025, 0.0075, 0.0175, 0.0375, 0.0775, 0.1575)
 #: What a step loses that gives back the allocator's cache once: the driver's time on the host, for 39 pages to unmap
 #: and 40 to map, on an H100 in GPT-2 at half its memory. A plan that costs more than that is not adopted.
 RETRY_NS = 4.1e6
-
-_PAGE = 20 << 20  #: of an expandable segment: plans that exceed the budget by as many count as equally close to it
 
 
 def margins(limit: int) -> list[int]:
@@ -90,7 +89,7 @@ def last(tried: tuple[Failure, ...], search: Search) -> Candidate:
     """
     if all(failed.ran_out for failed in tried):
         return max((failed.candidate for failed in tried), key=lambda candidate: candidate.margin)
-    page = _PAGE if search.ops else 1
+    page = alloc_conf.PAGE if search.ops else 1
     fit = (failed for failed in tried if not failed.ran_out)
     return min(fit, key=lambda failed: (-(-failed.excess // page), _cost(failed, search))).candidate
 

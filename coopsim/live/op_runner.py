@@ -15,7 +15,6 @@ from coopsim.live.copies import bytes_of
 from coopsim.live.operands import Drawn, changes_only, drawn_before, elsewhere, on_device, result_bytes
 from coopsim.live.tracked import Call, TrackedStorage, TrackedStorages
 from coopsim.live.values import Values
-from coopsim.live.writers import is_blank
 from coopsim.record.observe import effects
 from coopsim.record.observe.describe import COLLECTIVES
 from coopsim.record.observe.torch_private import DisableTorchDispatch
@@ -93,7 +92,7 @@ class OpRunner:
                 tracked.pinned = True
         if call is not None:
             self._made(call, results, created)
-        makes = call is not None and (call.writes or (created and is_blank(func)))
+        makes = call is not None and (call.writes or (created and effects.is_blank(func)))
         return out, Ran(inputs, results, call if makes else None, workspace)
 
     def contents(self, storage: torch.UntypedStorage) -> tuple[int, ...]:
@@ -118,7 +117,7 @@ class OpRunner:
         versions = [t for t in call.mutates if not created or t.version in t.makers]
         for tracked in versions:
             tracked.version += 1
-        made = [] if is_blank(call.func) else created  # made again, it may be other data
+        made = [] if effects.is_blank(call.func) else created  # made again, it may be other data
         call.has_made(results, [(t, t.version) for t in (*versions, *made)])
         self._alive += [s for t in (*call.results, *(t for t, _ in call.reads)) if t is not None and (s := t.ref())]
 

@@ -14,10 +14,11 @@ import torch
 
 from coopsim.base.types import Role
 from coopsim.live.tracked import reference
+from coopsim.record.observe import effects
 from coopsim.record.observe.recording import Op, Recording
 from coopsim.record.observe.storages import Storage
 
-_EMPTY, _ZEROS = ("aten.empty", "aten.new_empty"), ("aten.zeros", "aten.new_zeros")
+_ZEROS = ("aten.zeros", "aten.new_zeros")
 #: In-place ops that read nothing of what they change.
 _OVERWRITES = {
     *("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_"),
@@ -157,7 +158,7 @@ class Writers:
                 maker = blank.pop(storage, None)
                 if maker is not None and not (storage in op.mutates and _overwrites(op.name)):
                     never_again(maker)
-            if op.name.startswith(_EMPTY):
+            if op.name.startswith(effects.BLANK):
                 blank.update(dict.fromkeys(op.creates, op))
             changed = any(op.number < self._changed.get(storage, -1) for storage in (*op.reads, *op.mutates))
             if changed or not self._written.isdisjoint(op.creates):
@@ -172,11 +173,6 @@ def _version(tensor: torch.Tensor) -> int:
 def never_again(op: Op) -> None:
     """Let no plan run an op again. A trace has a way to say so: that it is a collective, if of one rank."""
     op.peers = max(op.peers, 1)
-
-
-def is_blank(func: Any) -> bool:
-    """Whether what an op makes has nothing in it that the op has written."""
-    return str(func).startswith(_EMPTY)
 
 
 def _overwrites(name: str) -> bool:

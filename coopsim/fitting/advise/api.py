@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
+from coopsim.base.alloc_conf import EXPANDABLE
 from coopsim.base.types import CoopsimError
 from coopsim.fitting.advise.failure import Failure, at_request, peak_row
 from coopsim.simulate.allocators.caching.conf import parse
@@ -16,8 +17,6 @@ from coopsim.trace.requests import Requests
 from coopsim.trace.snapshot.model import Snapshot
 
 _SPLITS = (32, 64, 128, 256, 512, 1024, 2048)
-#: The setting that users ask about most.
-EXPANDABLE = "expandable_segments:True"
 #: Simple ones first: of equally good settings, the first is recommended.
 CANDIDATES = (
     EXPANDABLE,

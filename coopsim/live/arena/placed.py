@@ -35,15 +35,17 @@ class Placed:
         self._begun_before, self._begun = self._begun, int(self._arena.stats.requests)
 
     def follow(self, plan: Plan, state: Any, at: int, decided: int = 0) -> None:
-        """Place the step's requests by this plan, from entry `at` of its op log on.
+        """Place the step's requests by this plan, from entry `at` of its op log on, around the blocks that exist now.
 
         state: a ctypes array of numbers by observer.State, which the follower keeps up to date. decided: the entry by
         which it is known whether the step follows the plan; what the ops before have used is not freed until then.
         """
-        asked, places = self._requests(plan), self.places(plan, at, decided)
+        asked = self._requests(plan)
+        now = asked.start[at]
+        resting, gone = self._lie(plan, now, self._begun_before)
+        places = place_rest(asked, resting, int(self._arena.stats.size), gone, now, asked.start[decided])
         last, before = self._last
-        if last is plan and before is not None:  # where `expect` has placed the requests so far
-            now = asked.start[at]
+        if now and last is plan and before is not None:  # where `expect` has placed the requests so far
             places = replace(places, offset=[*before.offset[:now], *places.offset[now:]])
         number = ctypes.c_int64.from_buffer(state, ctypes.sizeof(ctypes.c_int64))
         self._arena.follow(number, asked.start, asked.nbytes, places.offset)
@@ -62,13 +64,6 @@ class Placed:
     def end(self) -> None:
         """Stop placing requests by a plan; does nothing if none is followed."""
         self._arena.unfollow()
-
-    def places(self, plan: Plan, at: int = 0, decided: int = 0) -> Places:
-        """Addresses for the rest of a step, as `follow` takes it, around the blocks that exist now."""
-        asked = self._requests(plan)
-        now = asked.start[at]
-        resting, gone = self._lie(plan, now, self._begun_before)
-        return place_rest(asked, resting, int(self._arena.stats.size), gone, now, asked.start[decided])
 
     def needed(self, plan: Plan) -> int:
         """The size of an arena in which all requests of following steps by this plan have addresses.

@@ -48,6 +48,7 @@ _UNDECLARED = {
     "c10d::alltoall_": ("output_tensors",),
     "c10d::alltoall_base_": ("output",),
 }
+BLANK = ("aten.empty", "aten.new_empty")  #: how the names of ops begin that write nothing
 WHEN_TRAINING = ("training", "train")
 SCALE = "grad_scale"
 
@@ -107,6 +108,11 @@ def mutated(func: Any, named: dict[str, Any]) -> set[str]:
     if if_training and all(named.get(flag, True) for flag in WHEN_TRAINING):
         found |= if_training
     return found
+
+
+def is_blank(func: Any) -> bool:
+    """Return whether what an op makes has nothing in it that the op has written."""
+    return str(func).startswith(BLANK)
 
 
 def is_random(func: Any, named: dict[str, Any]) -> bool:

@@ -30,7 +30,6 @@ CONSTANTS = frozenset(
     )
 )
 _COPIES = ("aten::_to_copy", "aten::copy_")
-_BLANK = ("aten::empty", "aten::new_empty")  #: how ops begin that write nothing: it reads as zeros until it is written
 #: Overwrite all of their first operand, with nothing but what the host says, or with the second operand.
 SET = frozenset({"aten::zero_", "aten::fill_"})
 _OVERWRITE = SET | {"aten::copy_"}
@@ -162,7 +161,8 @@ class Known:
             return
         for value, result in zip(values, results, strict=True):
             if result.numel():
-                self.write(result, value.zero_() if func._schema.name.startswith(_BLANK) else value, rests_on)
+                blank = effects.is_blank(func)  # it reads as zeros until it is written
+                self.write(result, value.zero_() if blank else value, rests_on)
 
     def _is_small(self, tensor: torch.Tensor) -> bool:
         return not tensor.is_floating_point() and not tensor.is_complex() and memory(tensor)[1] <= _MOST_BYTES

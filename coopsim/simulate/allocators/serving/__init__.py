@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping
 
+from coopsim.base.alloc_conf import EXPANDABLE
 from coopsim.base.types import GRANULE
 from coopsim.simulate.allocators.serving import caching, gmlake, planned, release
 from coopsim.simulate.allocators.serving.result import Result, ServingOutOfMemory
@@ -12,11 +13,9 @@ from coopsim.trace.requests import Requests
 
 __all__ = ["GRANULE", "SERVING", "Result", "ServingOutOfMemory"]
 
-_EXPANDABLE = "expandable_segments:True"
-
 SERVING: Mapping[str, Callable[[Requests], Result]] = {
     "cuda-caching": caching.run,
-    f"cuda-caching ({_EXPANDABLE})": lambda requests: caching.run(requests, caching.CachingOptions(conf=_EXPANDABLE)),
+    f"cuda-caching ({EXPANDABLE})": lambda requests: caching.run(requests, caching.CachingOptions(conf=EXPANDABLE)),
     "gmlake": gmlake.run,
     "planned": planned.run,
     "planned:release": release.run,
